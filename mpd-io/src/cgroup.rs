@@ -1,0 +1,81 @@
+//! A control group (v2) for the ranks of a job, where one can be had: it can be killed atomically.
+//!
+//! Only the core files of v2 are needed, no controller. The group is made below our own, which an
+//! ordinary user may do only in a delegated subtree; without it the tree kill does the work.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// A control group made for one job. Removed by [`Cgroup::remove`], not by drop: its job may outlive
+/// the process that made it.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    directory: File,
+}
+
+impl Cgroup {
+    /// Makes a group called `name` below this process's own, if that is possible.
+    pub fn create(name: &str) -> Option<Self> {
+        let path = own_group()?.join(name);
+        fs::create_dir(&path).ok()?;
+        let group = Self::open(&path).ok();
+        if group.is_none() {
+            let _ = fs::remove_dir(&path);
+        }
+        group
+    }
+
+    /// Opens a group that exists. Only a directory with a `cgroup.kill` is one.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if !path.join("cgroup.kill").try_exists()? {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Self { path: path.to_owned(), directory: File::open(path)? })
+    }
+
+    /// The group's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Kills every process in the group, atomically.
+    pub fn kill(&self) {
+        if let Err(e) = fs::write(self.path.join("cgroup.kill"), "1") {
+            log::debug!("{}: cgroup.kill: {e}", self.path.display());
+        }
+    }
+
+    /// Removes the group.
+    ///
+    /// # Errors
+    /// `ResourceBusy` while a process is left in it.
+    pub fn remove(&self) -> io::Result<()> {
+        fs::remove_dir(&self.path)
+    }
+}
+
+impl AsFd for Cgroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+/// The directory of this process's own v2 group.
+fn own_group() -> Option<PathBuf> {
+    let group = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = group.lines().find_map(|l| l.strip_prefix("0::/"))?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mount = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let point = words.nth(1)?;
+        (words.next()? == "cgroup2").then_some(point)
+    })?;
+    let path = Path::new(mount).join(own);
+    path.join("cgroup.procs").exists().then_some(path)
+}

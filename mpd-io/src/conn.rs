@@ -1,0 +1,207 @@
+//! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use crate::raw::adopt_received;
+use mpd_proto::frame::{self, Decoder, InvalidFrame, Kind};
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, sendmsg,
+    sockopt,
+};
+
+/// Bytes read per turn at most, so that one busy peer cannot starve the others.
+const READ_PER_TURN: usize = 1 << 20;
+
+/// Descriptors taken from one peer at most.
+const MAX_DESCRIPTORS: usize = 4;
+
+/// How a turn of reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// Nothing more is there now; the poll will tell.
+    Empty,
+    /// More may be there; call again.
+    More,
+    /// The peer closed its side.
+    Closed,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Conn {
+    stream: UnixStream,
+    decoder: Decoder,
+    queue: Vec<u8>,
+    sent: usize,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Conn {
+    /// Takes over a connected stream and makes it non-blocking.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            decoder: Decoder::default(),
+            queue: Vec::new(),
+            sent: 0,
+            descriptors: Vec::new(),
+        })
+    }
+
+    /// Who is at the other end, as the kernel knows it.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn peer(&self) -> io::Result<UnixCredentials> {
+        Ok(getsockopt(&self.stream, sockopt::PeerCredentials)?)
+    }
+
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// Those of the socket; a reset counts as closed.
+    pub fn fill(&mut self) -> io::Result<Filled> {
+        let mut buffer = [0_u8; 64 * 1024];
+        let mut total = 0;
+        while total < READ_PER_TURN {
+            match self.receive(&mut buffer) {
+                Ok(0) => return Ok(Filled::Closed),
+                Ok(n) => {
+                    self.decoder.push(&buffer[..n]);
+                    total += n;
+                }
+                Err(Errno::EAGAIN) => return Ok(Filled::Empty),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ECONNRESET | Errno::EPIPE) => return Ok(Filled::Closed),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(Filled::More)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> nix::Result<usize> {
+        let mut space = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let fd = self.stream.as_raw_fd();
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<()>(fd, &mut slices, Some(&mut space), flags)?;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(numbers) = control {
+                let received = numbers.into_iter().map(adopt_received);
+                self.descriptors.extend(received);
+                self.descriptors.truncate(MAX_DESCRIPTORS);
+            }
+        }
+        Ok(message.bytes)
+    }
+
+    /// The next whole frame.
+    ///
+    /// # Errors
+    /// When the bytes are no frames.
+    pub fn next_frame(&mut self) -> Result<Option<(Kind, &[u8])>, InvalidFrame> {
+        self.decoder.next_frame()
+    }
+
+    /// Whether bytes of an unfinished frame are waiting.
+    pub fn is_partial(&self) -> bool {
+        self.decoder.is_partial()
+    }
+
+    /// Descriptors that the peer passed so far.
+    pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.descriptors)
+    }
+
+    /// Queues a message; [`Conn::flush`] writes it.
+    pub fn send(&mut self, message: &impl serde::Serialize) {
+        frame::encode_message(message, &mut self.queue);
+    }
+
+    /// Queues bulk bytes as frames of `kind`.
+    pub fn send_bulk(&mut self, kind: Kind, bytes: &[u8]) {
+        frame::encode_bulk(kind, bytes, &mut self.queue);
+    }
+
+    /// Queues one frame.
+    pub fn send_frame(&mut self, kind: Kind, payload: &[u8]) {
+        frame::encode(kind, payload, &mut self.queue);
+    }
+
+    /// Bytes queued and not yet written.
+    pub fn queued(&self) -> usize {
+        self.queue.len() - self.sent
+    }
+
+    /// Writes what the socket takes. A writable event calls for it again while bytes are queued.
+    ///
+    /// # Errors
+    /// Those of the socket: the peer is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.queue.len() {
+            match (&self.stream).write(&self.queue[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.queue.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Writes the first queued bytes with `descriptors` attached. For a fresh connection only.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn flush_with(&mut self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let control = [ControlMessage::ScmRights(&numbers)];
+        let slices = [IoSlice::new(&self.queue[self.sent..])];
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        self.sent += sendmsg::<()>(self.stream.as_raw_fd(), &slices, &control, flags, None)?;
+        self.flush()
+    }
+
+    /// Writes everything, waiting if need be. Only for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn flush_blocking(&mut self) -> io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        let result = self.flush();
+        self.stream.set_nonblocking(true)?;
+        result
+    }
+
+    /// The stream and the bytes read ahead, for the next owner.
+    pub fn into_parts(self) -> (UnixStream, Vec<u8>) {
+        (self.stream, self.decoder.into_rest())
+    }
+
+    /// Hands in bytes that a former owner had read ahead.
+    pub fn unread(&mut self, bytes: &[u8]) {
+        self.decoder.push(bytes);
+    }
+}
+
+impl AsRawFd for Conn {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,228 @@
+//! System V objects and POSIX shared memory that a job leaves behind.
+//!
+//! Neither dies with its maker, and the kernel does not say which job an object belongs to. So the
+//! manager keeps the process ids of its job, and notes while its processes live which files of
+//! `/dev/shm` they have mapped or open ([`ShmWatch`]). At the end it removes, of the user's objects
+//! that did not exist before the job: System V objects whose creator or last user was a process of the
+//! job and that nobody is attached to; files noted that no living process has mapped. Objects of other
+//! jobs of the same user stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::unistd::{Pid, geteuid};
+
+use crate::raw::{SystemV, remove_system_v, semaphore_pid};
+use crate::tree;
+
+const SHM: &str = "/dev/shm";
+
+/// What existed before the job, by kind: never touched.
+#[derive(Debug, Default)]
+pub struct Baseline {
+    ids: BTreeMap<&'static str, BTreeSet<i32>>,
+}
+
+const KINDS: [(&str, SystemV); 3] =
+    [("shm", SystemV::Memory), ("sem", SystemV::Semaphores), ("msg", SystemV::Messages)];
+
+impl Baseline {
+    /// Notes the System V objects that exist now.
+    pub fn take() -> Self {
+        let ids =
+            KINDS.map(|(name, _)| (name, table(name).into_iter().map(|row| row.id).collect()));
+        Self { ids: ids.into() }
+    }
+
+    /// Removes the System V objects that processes `of_job` made or used, see the module.
+    pub fn sweep(&self, of_job: &BTreeSet<u32>) {
+        for (name, kind) in KINDS {
+            let before = self.ids.get(name);
+            for row in table(name) {
+                let new = before.is_none_or(|ids| !ids.contains(&row.id));
+                if new && row.uid == geteuid().as_raw() && row.belongs(kind, of_job) {
+                    if let Err(e) = remove_system_v(kind, row.id) {
+                        log::debug!("System V {name} {}: {e}", row.id);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A row of `/proc/sysvipc/*`.
+#[derive(Debug)]
+struct Row {
+    id: i32,
+    uid: u32,
+    /// Members of a semaphore set.
+    members: i32,
+    attached: u64,
+    pids: Vec<u32>,
+}
+
+impl Row {
+    fn belongs(&self, kind: SystemV, of_job: &BTreeSet<u32>) -> bool {
+        let known = self.pids.iter().any(|pid| of_job.contains(pid));
+        match kind {
+            SystemV::Memory => known && self.attached == 0,
+            SystemV::Messages => known,
+            SystemV::Semaphores => (0..self.members.min(1024))
+                .filter_map(|n| semaphore_pid(self.id, n).ok())
+                .any(|pid| of_job.contains(&pid)),
+        }
+    }
+}
+
+/// Reads one of the kernel's three tables; columns are found by the names in its first line.
+fn table(name: &str) -> Vec<Row> {
+    let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |column: &str| {
+            let at = columns.iter().position(|c| *c == column)?;
+            fields.get(at)?.parse::<i64>().ok()
+        };
+        let pids = ["cpid", "lpid", "lspid", "lrpid"];
+        Some(Row {
+            id: i32::try_from(number(&format!("{name}id"))?).ok()?,
+            uid: u32::try_from(number("uid")?).ok()?,
+            members: number("nsems").and_then(|n| i32::try_from(n).ok()).unwrap_or(0),
+            attached: number("nattch").and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            pids: pids.iter().filter_map(|c| u32::try_from(number(c)?).ok()).collect(),
+        })
+    };
+    lines.filter_map(row).collect()
+}
+
+/// Notes which files of `/dev/shm` a job uses.
+#[derive(Debug)]
+pub struct ShmWatch {
+    inotify: Option<Inotify>,
+    noted: BTreeMap<(u64, u64), PathBuf>,
+    before: BTreeSet<u64>,
+}
+
+impl ShmWatch {
+    /// Starts watching. Without inotify (its instances are few) only [`ShmWatch::note`] at the end
+    /// remains.
+    pub fn start() -> Self {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)
+            .and_then(|i| i.add_watch(SHM, AddWatchFlags::IN_CREATE).map(|_| i))
+            .ok();
+        let before = files().map(|(_, metadata)| metadata.ino()).collect();
+        Self { inotify, noted: BTreeMap::new(), before }
+    }
+
+    /// Readable when a file was made in `/dev/shm`: a good moment for [`ShmWatch::note`], soon.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes the events that are there; whether any came.
+    pub fn take_events(&self) -> bool {
+        let mut any = false;
+        while self.inotify.as_ref().is_some_and(|i| i.read_events().is_ok()) {
+            any = true;
+        }
+        any
+    }
+
+    /// Notes what descendants of this process have mapped or open of the files made since the start.
+    pub fn note(&mut self) {
+        let uid = geteuid().as_raw();
+        let new: BTreeMap<u64, (u64, PathBuf)> = files()
+            .filter(|(_, m)| m.uid() == uid && !self.before.contains(&m.ino()))
+            .map(|(path, m)| (m.ino(), (m.dev(), path)))
+            .collect();
+        if new.keys().all(|&inode| self.noted.keys().any(|&(_, noted)| noted == inode)) {
+            return;
+        }
+        for pid in tree::descendants() {
+            for inode in mapped(pid).into_iter().chain(open_files(pid)) {
+                if let Some((dev, path)) = new.get(&inode) {
+                    self.noted.insert((*dev, inode), path.clone());
+                }
+            }
+        }
+    }
+
+    /// Removes the noted files that are still the same and that no process has mapped.
+    pub fn sweep(&self) {
+        if self.noted.is_empty() {
+            return;
+        }
+        let in_use: BTreeSet<u64> = all_processes().flat_map(mapped).collect();
+        for (&(dev, inode), path) in &self.noted {
+            let same = fs::symlink_metadata(path).is_ok_and(|m| m.dev() == dev && m.ino() == inode);
+            if same && !in_use.contains(&inode) {
+                remove(path);
+            }
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => log::debug!("{}: {e}", path.display()),
+        _ => {}
+    }
+}
+
+fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
+    fs::read_dir(SHM).into_iter().flatten().filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        metadata.is_file().then_some((path, metadata))
+    })
+}
+
+fn all_processes() -> impl Iterator<Item = Pid> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+}
+
+/// Inodes below `/dev/shm` that a process has mapped.
+fn mapped(pid: Pid) -> Vec<u64> {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
+    maps.lines()
+        .filter(|line| line.contains(" /dev/shm/"))
+        .filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
+        .collect()
+}
+
+/// Inodes below `/dev/shm` that a process has open.
+fn open_files(pid: Pid) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let link = entry.ok()?.path();
+            let target = fs::read_link(&link).ok()?;
+            target.starts_with(SHM).then(|| fs::metadata(&link).ok())?.map(|m| m.ino())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_of_the_kernel_can_be_read() {
+        // Whatever is there: every row has an id, and reading makes no difference.
+        for (name, _) in KINDS {
+            assert!(Path::new("/proc/sysvipc").join(name).exists());
+            let _ = table(name);
+        }
+        assert_eq!(Baseline::take().ids.len(), 3);
+    }
+}

@@ -1,0 +1,28 @@
+//! Descriptors: everything in the suite that reads, writes, waits, signals or spawns.
+//!
+//! Nothing here decides: owners in the programs translate readiness and bytes into inputs of the
+//! machines in `mpd-proto`, and perform their outputs with what is offered here. Rules that hold for
+//! every owner:
+//!
+//! - One descriptor, one owner, closed by drop. All are close-on-exec.
+//! - mio is edge-triggered: an owner reads until `WouldBlock` or remembers that it did not.
+//! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
+//! - All `unsafe` of the suite is in `raw.rs`.
+
+pub mod cgroup;
+pub mod clock;
+pub mod conn;
+pub mod ipc;
+pub mod logging;
+pub mod output;
+pub mod random;
+pub mod rundir;
+pub mod signals;
+pub mod spawn;
+pub mod sweep;
+pub mod tree;
+
+#[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
+mod raw;
+
+pub use raw::{adopt_inherited, reserve_standard_descriptors};

@@ -1,0 +1,361 @@
+//! Every `unsafe` block of the suite: the child's half of a spawn, inherited descriptors, System V IPC.
+//!
+//! The rules of the child routine: it runs on the parent's memory and stack while the parent is
+//! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe
+//! system calls on data prepared before, never allocates, never returns.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_ulong};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// What the child does before exec, all prepared by the parent.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) program: &'a CStr,
+    /// NULL-terminated.
+    pub(crate) argv: &'a [*const c_char],
+    /// `/bin/sh`, program, arguments, NULL: for scripts without an interpreter line.
+    pub(crate) shell_argv: Option<&'a [*const c_char]>,
+    /// NULL-terminated.
+    pub(crate) envp: &'a [*const c_char],
+    pub(crate) directory: Option<&'a CStr>,
+    /// (descriptor here, number there); numbers there are 0, 1, 2 … without gaps.
+    pub(crate) descriptors: &'a [(RawFd, RawFd)],
+    /// Kernel number, soft, hard.
+    pub(crate) limits: &'a [(u8, u64, u64)],
+    pub(crate) umask: Option<u32>,
+    pub(crate) die_with_parent: bool,
+    pub(crate) parent: libc::pid_t,
+    /// Set by the child: which step failed, and errno.
+    pub(crate) failed: Option<(Step, c_int)>,
+}
+
+/// The steps of the child that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A new session.
+    Session,
+    /// A descriptor to its number.
+    Descriptors,
+    /// A resource limit, by the kernel's number.
+    Limit(u8),
+    /// The working directory.
+    Directory,
+    /// The program itself.
+    Exec,
+}
+
+/// Starts a child by `plan`, in the control group open at `cgroup` if given. Returns its pid once it
+/// has exec'd, or the step that failed.
+pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::pid_t, SpawnFault> {
+    // SAFETY: sigset_t is plain data; sigfillset and pthread_sigmask only write the sets given.
+    // No safe wrapper keeps the old mask across a raw clone.
+    let old = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        old
+    };
+    let result = clone_child(plan, cgroup);
+    // SAFETY: as above; `old` was filled in.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+    }
+    let failed = plan.failed.take();
+    if result < 0 {
+        let errno = i32::try_from(-result).unwrap_or(libc::EINVAL);
+        return Err(SpawnFault::Clone(io::Error::from_raw_os_error(errno)));
+    }
+    let pid = libc::pid_t::try_from(result).unwrap_or(0);
+    match failed {
+        None => Ok(pid),
+        Some((step, errno)) => {
+            Err(SpawnFault::Child { pid, step, error: io::Error::from_raw_os_error(errno) })
+        }
+    }
+}
+
+/// Why [`spawn`] gave no running child.
+#[derive(Debug)]
+pub(crate) enum SpawnFault {
+    /// The kernel made no process.
+    Clone(io::Error),
+    /// The process is there, as a zombie that the caller must reap.
+    Child { pid: libc::pid_t, step: Step, error: io::Error },
+}
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+const CLONE_FLAGS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+
+/// Linux' `struct clone_args`, as of its second version (cgroup included).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Returns the pid, or a negated errno.
+fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
+    let plan: *mut Plan<'_> = plan;
+    if let Some(cgroup) = cgroup {
+        let args = CloneArgs {
+            flags: CLONE_FLAGS | CLONE_INTO_CGROUP,
+            exit_signal: libc::SIGCHLD as u64,
+            cgroup: cgroup as u64,
+            ..CloneArgs::default()
+        };
+        let size = size_of::<CloneArgs>() as u64;
+        // SAFETY: see `vfork_call`; clone3 reads `args`, which lives across the call.
+        let result =
+            unsafe { vfork_call(libc::SYS_clone3, &raw const args as u64, size, plan.cast()) };
+        // Containers may forbid clone3 or this group; the plain clone is always there.
+        if result >= 0 || result == -c_long::from(libc::EAGAIN) {
+            return result;
+        }
+    }
+    let flags = CLONE_FLAGS | libc::SIGCHLD as u64;
+    // SAFETY: see `vfork_call`; clone with a zero stack keeps the stack pointer.
+    unsafe { vfork_call(libc::SYS_clone, flags, 0, plan.cast()) }
+}
+
+/// The system call `number(a, b, 0, 0, 0)` which clones; the child calls [`child_entry`] with `plan`.
+///
+/// # Safety
+/// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK` and no stack of its own, all signals
+/// blocked, in a process of one thread. The child then runs below the parent's stack pointer while the
+/// parent is suspended; it returns to nowhere: `child_entry` execs or exits. `plan` must point to a
+/// live [`Plan`]. There is no safe way: `fork` copies page tables (slow for a large parent) and libc's
+/// `posix_spawn` has neither parent-death signals nor limits nor groups.
+#[cfg(target_arch = "x86_64")]
+unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) -> c_long {
+    let result: c_long;
+    // SAFETY: the caller's promise; without `nostack` the compiler keeps nothing below the stack
+    // pointer and has it aligned for the call.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov rdi, r12",
+            "call {entry}",
+            "ud2",
+            "2:",
+            entry = sym child_entry,
+            inlateout("rax") number => result,
+            inlateout("rdi") a => _,
+            inlateout("rsi") b => _,
+            inlateout("rdx") 0_u64 => _,
+            inlateout("r10") 0_u64 => _,
+            inlateout("r8") 0_u64 => _,
+            in("r12") plan,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}
+
+/// As for x86_64.
+///
+/// # Safety
+/// As for x86_64.
+#[cfg(target_arch = "aarch64")]
+unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) -> c_long {
+    let result: c_long;
+    // SAFETY: as for x86_64.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x0, x20",
+            "bl {entry}",
+            "brk 1",
+            "2:",
+            entry = sym child_entry,
+            inlateout("x0") a => result,
+            in("x1") b,
+            in("x2") 0_u64,
+            in("x3") 0_u64,
+            in("x4") 0_u64,
+            in("x8") number,
+            in("x20") plan,
+        );
+    }
+    result
+}
+
+/// The child's half. Async-signal-safe calls only; see the module.
+unsafe extern "C" fn child_entry(plan: *mut libc::c_void) -> ! {
+    // SAFETY: `vfork_call` passes its Plan, alive and untouched by the suspended parent.
+    let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
+    let fault = match prepare(plan) {
+        Err(fault) => fault,
+        Ok(()) => (Step::Exec, exec(plan)),
+    };
+    plan.failed = Some(fault);
+    // SAFETY: _exit runs no handlers of the parent's.
+    unsafe { libc::_exit(127) }
+}
+
+fn errno() -> c_int {
+    // SAFETY: errno is this thread's; the parent that shares it is suspended.
+    unsafe { *libc::__errno_location() }
+}
+
+fn check(step: Step, result: c_int) -> Result<(), (Step, c_int)> {
+    if result < 0 { Err((step, errno())) } else { Ok(()) }
+}
+
+fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
+    // SAFETY: plain system calls on prepared data; sigset_t and sigaction are plain data.
+    unsafe {
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        for signal in 1..=64 {
+            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        }
+        check(Step::Session, libc::setsid())?;
+        if plan.die_with_parent {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0);
+            if libc::getppid() != plan.parent {
+                libc::_exit(127);
+            }
+            // Where ptrace is restricted to descendants, the manager may still look at its ranks.
+            libc::prctl(libc::PR_SET_PTRACER, plan.parent as c_ulong, 0, 0, 0);
+        }
+        place_descriptors(plan.descriptors)?;
+        if let Some(umask) = plan.umask {
+            libc::umask(umask);
+        }
+        if let Some(directory) = plan.directory {
+            check(Step::Directory, libc::chdir(directory.as_ptr()))?;
+        }
+        for &(resource, soft, hard) in plan.limits {
+            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+            let result = libc::setrlimit(resource.into(), &raw const limit);
+            check(Step::Limit(resource), result)?;
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    Ok(())
+}
+
+/// Puts every descriptor at its number and closes all others.
+fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
+    let first_free = c_int::try_from(wanted.len()).unwrap_or(c_int::MAX);
+    for &(from, to) in wanted {
+        // SAFETY: system calls on numbers. A source that stands in the way of a later target was
+        // moved out of the way by the caller (see `Spawn::start`): sources are all >= first_free.
+        let result = unsafe { libc::dup2(from, to) };
+        check(Step::Descriptors, result)?;
+    }
+    // SAFETY: as above.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first_free, c_int::MAX, 0) };
+    check(Step::Descriptors, if result < 0 { -1 } else { 0 })
+}
+
+/// Runs the program; returns errno if that fails.
+fn exec(plan: &Plan<'_>) -> c_int {
+    // SAFETY: all pointers are NUL-terminated strings and NULL-terminated arrays that the parent owns.
+    unsafe {
+        libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
+        if let (libc::ENOEXEC, Some(argv)) = (errno(), plan.shell_argv) {
+            libc::execve(c"/bin/sh".as_ptr(), argv.as_ptr(), plan.envp.as_ptr());
+        }
+    }
+    errno()
+}
+
+/// Takes over a descriptor that this process was started with, and makes it close-on-exec.
+///
+/// # Errors
+/// When there is no such descriptor.
+pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl on a number; a closed one gives EBADF.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and by our start-up convention nobody else in this process owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Takes over a descriptor that the kernel just made for us (received over a socket).
+pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
+    // SAFETY: recvmsg made it for this process and nobody else has seen the number.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// Opens `/dev/null` at 0, 1 and 2 where nothing is open, so that no other file lands there.
+pub fn reserve_standard_descriptors() {
+    for number in 0..=2 {
+        // SAFETY: system calls on numbers and a constant path; open takes the lowest free number.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) < 0 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
+}
+
+/// A pidfd for a process that need not be our child.
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a system call on a number; what it returns is ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(adopt_received(RawFd::try_from(fd).unwrap_or(-1)))
+}
+
+/// Sends a signal through a pidfd: never to a process that reused the number.
+pub(crate) fn pidfd_signal(pidfd: RawFd, signal: c_int) -> io::Result<()> {
+    // SAFETY: a system call on numbers and a null pointer.
+    let result = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<()>(), 0)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// One of the three kinds of System V objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SystemV {
+    /// Shared memory segments.
+    Memory,
+    /// Semaphore sets.
+    Semaphores,
+    /// Message queues.
+    Messages,
+}
+
+/// Removes a System V object.
+pub(crate) fn remove_system_v(kind: SystemV, id: c_int) -> io::Result<()> {
+    // SAFETY: IPC_RMID takes no argument besides the id.
+    let result = unsafe {
+        match kind {
+            SystemV::Memory => libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+            SystemV::Semaphores => libc::semctl(id, 0, libc::IPC_RMID),
+            SystemV::Messages => libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+        }
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The process that last operated on a semaphore of a set; 0 for none.
+pub(crate) fn semaphore_pid(id: c_int, number: c_int) -> io::Result<u32> {
+    // SAFETY: GETPID takes no argument besides set and number.
+    let pid = unsafe { libc::semctl(id, number, libc::GETPID) };
+    u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}

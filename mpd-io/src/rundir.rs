@@ -1,0 +1,221 @@
+//! The run directory of a daemon: socket, lock, records of jobs. Nobody else may enter it.
+//!
+//! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{User, geteuid};
+
+use crate::conn::Conn;
+
+/// Variable that names the run directory.
+pub const VARIABLE: &str = "MPD_RUNDIR";
+
+/// Longest path of a Unix socket, less its final NUL (`sun_path`).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// A run directory, existing or not.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+/// Why a run directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// The path is taken by something else.
+    #[error("{path}: {problem}; remove it or choose another directory with --rundir or {VARIABLE}")]
+    Unsafe {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The path is too long for a socket.
+    #[error(
+        "{path}: too long for a socket (at most {MAX_SOCKET_PATH} bytes); choose a shorter --rundir"
+    )]
+    TooLong {
+        /// The socket.
+        path: String,
+    },
+    /// Another daemon holds the lock.
+    #[error("a daemon is already running with {path}; use another --rundir for a second one")]
+    Busy {
+        /// The directory.
+        path: String,
+    },
+    /// The system refuses.
+    #[error("{path}: {error}")]
+    System {
+        /// The file concerned.
+        path: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl RunDir {
+    /// The run directory that applies, `option` being what the user asked for.
+    pub fn resolve(option: Option<PathBuf>, host: &str) -> Self {
+        let variable = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
+        let path = option
+            .or_else(|| variable(VARIABLE).map(PathBuf::from))
+            .or_else(|| variable("XDG_RUNTIME_DIR").map(|d| PathBuf::from(d).join("mpd")))
+            .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}", geteuid())));
+        Self { path }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("mpd.sock")
+    }
+
+    /// Where records of jobs are kept.
+    pub fn jobs(&self) -> PathBuf {
+        self.path.join("jobs")
+    }
+
+    fn system(path: &Path, error: io::Error) -> RunDirError {
+        RunDirError::System { path: path.display().to_string(), error }
+    }
+
+    /// Checks that the directory is one, is ours, and is closed to others.
+    fn check(&self) -> Result<(), RunDirError> {
+        let metadata = fs::symlink_metadata(&self.path).map_err(|e| Self::system(&self.path, e))?;
+        let problem = if !metadata.is_dir() {
+            "is not a directory".to_owned()
+        } else if metadata.uid() != geteuid().as_raw() {
+            format!("belongs to {}", user_name(metadata.uid()))
+        } else if metadata.permissions().mode() & 0o077 != 0 {
+            format!(
+                "is open to other users (mode {:o}, 700 is needed)",
+                metadata.permissions().mode() & 0o777
+            )
+        } else {
+            return Ok(());
+        };
+        Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
+    }
+
+    /// Makes the directory if needed, takes its lock, and listens on its socket.
+    ///
+    /// # Errors
+    /// [`RunDirError`].
+    pub fn serve(&self) -> Result<(Flock<File>, UnixListener), RunDirError> {
+        let socket = self.socket();
+        if socket.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(RunDirError::TooLong { path: socket.display().to_string() });
+        }
+        for directory in [self.path.clone(), self.jobs()] {
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Self::system(&directory, e));
+                }
+                _ => self.check()?,
+            }
+        }
+        let path = self.path.join("mpd.lock");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(|e| Self::system(&path, e))?;
+        let lock =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| match e {
+                Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
+                e => Self::system(&path, e.into()),
+            })?;
+        // We hold the lock: whatever socket is there belongs to nobody.
+        match fs::remove_file(&socket) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Self::system(&socket, e)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&socket)
+            .and_then(|l| {
+                fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map(|()| l)
+            })
+            .map_err(|e| Self::system(&socket, e))?;
+        Ok((lock, listener))
+    }
+
+    /// Connects to the daemon of this directory; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the directory is not to be trusted or the system refuses.
+    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
+        match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            _ => self.check()?,
+        }
+        let socket = self.socket();
+        let conn = match UnixStream::connect(&socket) {
+            Ok(stream) => Conn::new(stream).map_err(|e| Self::system(&socket, e))?,
+            Err(e) => match e.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
+                _ => return Err(Self::system(&socket, e)),
+            },
+        };
+        let peer = conn.peer().map_err(|e| Self::system(&socket, e))?;
+        if peer.uid() != geteuid().as_raw() {
+            let problem = format!("the daemon there belongs to {}", user_name(peer.uid()));
+            return Err(RunDirError::Unsafe { path: socket.display().to_string(), problem });
+        }
+        Ok(Some(conn))
+    }
+}
+
+fn user_name(uid: u32) -> String {
+    match User::from_uid(uid.into()) {
+        Ok(Some(user)) => format!("user {}", user.name),
+        _ => format!("user {uid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: PathBuf) -> RunDir {
+        RunDir::resolve(Some(path), "h")
+    }
+
+    #[test]
+    fn one_daemon_serves_a_second_is_refused_and_a_stale_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = at(dir.path().join("r"));
+        assert!(rundir.connect().unwrap().is_none());
+        let first = rundir.serve().unwrap();
+        assert!(rundir.connect().unwrap().is_some());
+        assert!(matches!(rundir.serve(), Err(RunDirError::Busy { .. })));
+        drop(first);
+        assert!(rundir.connect().unwrap().is_none(), "nobody listens on a stale socket");
+        rundir.serve().unwrap();
+    }
+
+    #[test]
+    fn a_directory_open_to_others_a_link_and_a_file_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [open, link, file] {
+            assert!(at(path.clone()).serve().is_err(), "{path:?}");
+            assert!(at(path.clone()).connect().is_err(), "{path:?}");
+        }
+    }
+}

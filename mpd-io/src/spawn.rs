@@ -1,0 +1,230 @@
+//! Starting a child process: one way, for ranks and for managers.
+//!
+//! The child leads a session of its own, dies with its parent if asked, has exactly the descriptors it
+//! was given, default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
+
+use std::ffi::{CString, NulError, c_char};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::unistd::Pid;
+
+use crate::raw::{self, Plan, SpawnFault};
+
+pub use crate::raw::Step;
+
+/// What to start. Reusable: descriptors and single variables differ per rank, the rest stays.
+#[derive(Debug)]
+pub struct Spawn {
+    program: CString,
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+    directory: Option<CString>,
+    limits: Vec<(u8, u64, u64)>,
+    umask: Option<u32>,
+    die_with_parent: bool,
+}
+
+/// Why a child did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The system made no process.
+    #[error("cannot start a process")]
+    Fork(#[source] io::Error),
+    /// The process could not be made ready, or its program not executed.
+    #[error("cannot start the program ({step:?})")]
+    Child {
+        /// What failed.
+        step: Step,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A descriptor could not be moved out of the way.
+    #[error("cannot pass a descriptor")]
+    Descriptor(#[source] io::Error),
+}
+
+impl Spawn {
+    /// A child that runs `program` (a path) with `argv` (the first is its name) and `environment`
+    /// (`NAME=VALUE` each).
+    ///
+    /// # Errors
+    /// When a text contains a NUL byte.
+    pub fn new<A, E>(program: &[u8], argv: A, environment: E) -> Result<Self, NulError>
+    where
+        A: IntoIterator<Item: Into<Vec<u8>>>,
+        E: IntoIterator<Item: Into<Vec<u8>>>,
+    {
+        Ok(Self {
+            program: CString::new(program)?,
+            argv: argv.into_iter().map(CString::new).collect::<Result<_, _>>()?,
+            environment: environment.into_iter().map(CString::new).collect::<Result<_, _>>()?,
+            directory: None,
+            limits: Vec::new(),
+            umask: None,
+            die_with_parent: false,
+        })
+    }
+
+    /// The child's working directory.
+    ///
+    /// # Errors
+    /// When it contains a NUL byte.
+    pub fn directory(&mut self, directory: &[u8]) -> Result<&mut Self, NulError> {
+        self.directory = Some(CString::new(directory)?);
+        Ok(self)
+    }
+
+    /// Limits to set: kernel number, soft, hard.
+    pub fn limits(&mut self, limits: Vec<(u8, u64, u64)>) -> &mut Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The file mode creation mask.
+    pub fn umask(&mut self, umask: u32) -> &mut Self {
+        self.umask = Some(umask);
+        self
+    }
+
+    /// The kernel kills the child when this process dies.
+    pub fn die_with_parent(&mut self) -> &mut Self {
+        self.die_with_parent = true;
+        self
+    }
+
+    /// Starts the child with `descriptors` as its 0, 1, 2 …, `extra` added to its environment, in
+    /// `cgroup` (a directory open for reading) if given. Returns when its program runs.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; no process is left then.
+    pub fn start(
+        &self,
+        descriptors: &[BorrowedFd<'_>],
+        extra: &[CString],
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Pid, SpawnError> {
+        let mut moved: Vec<OwnedFd> = Vec::new();
+        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len());
+        let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
+        for (to, from) in (0..).zip(descriptors) {
+            let mut from_number = from.as_raw_fd();
+            if from_number < count {
+                let fd = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))
+                    .map_err(|e| SpawnError::Descriptor(e.into()))?;
+                moved.push(raw::adopt_received(fd));
+                from_number = fd;
+            }
+            placed.push((from_number, to));
+        }
+        let argv = pointers(self.argv.iter());
+        let shell = [c"/bin/sh".as_ptr(), self.program.as_ptr()];
+        let shell: Vec<_> = shell.into_iter().chain(argv.iter().skip(1).copied()).collect();
+        let envp = pointers(self.environment.iter().chain(extra));
+        let mut plan = Plan {
+            program: &self.program,
+            argv: &argv,
+            shell_argv: Some(&shell),
+            envp: &envp,
+            directory: self.directory.as_deref(),
+            descriptors: &placed,
+            limits: &self.limits,
+            umask: self.umask,
+            die_with_parent: self.die_with_parent,
+            parent: Pid::this().as_raw(),
+            failed: None,
+        };
+        match raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd())) {
+            Ok(pid) => Ok(Pid::from_raw(pid)),
+            Err(SpawnFault::Clone(error)) => Err(SpawnError::Fork(error)),
+            Err(SpawnFault::Child { pid, step, error }) => {
+                let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), None);
+                Err(SpawnError::Child { step, error })
+            }
+        }
+    }
+}
+
+fn pointers<'a>(strings: impl Iterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    use nix::sys::wait::{WaitStatus, waitpid};
+
+    use super::*;
+
+    fn null() -> OwnedFd {
+        std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap().into()
+    }
+
+    fn run(spawn: &Spawn, extra: &[CString]) -> (String, WaitStatus) {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (null, out) = (null(), OwnedFd::from(writer));
+        let pid = spawn.start(&[null.as_fd(), out.as_fd(), null.as_fd()], extra, None).unwrap();
+        drop(out);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        (text, waitpid(pid, None).unwrap())
+    }
+
+    #[test]
+    fn a_child_has_its_environment_directory_mask_and_limits_and_no_other_descriptor() {
+        let script = "echo $A $B; pwd; umask; ulimit -c; ls /proc/self/fd | tr '\\n' ' '";
+        let mut spawn =
+            Spawn::new(b"/bin/sh", ["sh", "-c", script], ["A=1", "PATH=/bin:/usr/bin"]).unwrap();
+        spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
+        let (text, status) = run(&spawn, &[CString::new("B=2").unwrap()]);
+        assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
+        // `ls` itself holds the directory open as 3.
+        assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");
+    }
+
+    #[test]
+    fn what_fails_in_the_child_is_told_by_step_and_error() {
+        let null = null();
+        let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+        let none: [&str; 0] = [];
+        let start = |program: &[u8], directory: &[u8]| {
+            let mut spawn = Spawn::new(program, ["x"], none).unwrap();
+            spawn.directory(directory).unwrap();
+            match spawn.start(&fds, &[], None) {
+                Err(SpawnError::Child { step, error }) => (step, error.raw_os_error()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(start(b"/no/such", b"/"), (Step::Exec, Some(libc::ENOENT)));
+        assert_eq!(start(b"/tmp", b"/"), (Step::Exec, Some(libc::EACCES)));
+        assert_eq!(start(b"/bin/true", b"/no/such"), (Step::Directory, Some(libc::ENOENT)));
+    }
+
+    #[test]
+    fn a_script_without_interpreter_line_runs_in_the_shell() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        std::fs::write(&path, "echo $1-$0\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = path.to_str().unwrap();
+        let none: [&str; 0] = [];
+        let spawn = Spawn::new(path.as_bytes(), [path, "arg"], none).unwrap();
+        assert_eq!(run(&spawn, &[]).0, format!("arg-{path}\n"));
+    }
+
+    #[test]
+    fn many_children_one_after_the_other_leave_nothing() {
+        let none: [&str; 0] = [];
+        let spawn = Spawn::new(b"/bin/true", ["true"], none).unwrap();
+        let null = null();
+        for _ in 0..100 {
+            let pid = spawn.start(&[null.as_fd(), null.as_fd(), null.as_fd()], &[], None).unwrap();
+            assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Exited(_, 0)));
+        }
+    }
+}

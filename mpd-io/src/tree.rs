@@ -1,0 +1,112 @@
+//! All descendants of this process: found through `/proc`, stopped, continued, killed.
+//!
+//! This process is a child subreaper, so whatever a descendant does (new sessions, double forks,
+//! closed descriptors), it stays a descendant until we reap it. That nothing is left is *proved* by
+//! the kernel saying that we have no child.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
+
+/// Orphans among our descendants become our children from now on.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// The children of `pid`, of whichever of its threads. Empty when the process is gone.
+pub fn children(pid: Pid) -> Vec<Pid> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
+        .flat_map(|text| {
+            text.split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()
+        })
+        .map(Pid::from_raw)
+        .collect()
+}
+
+/// Every descendant of this process that can be seen now.
+pub fn descendants() -> BTreeSet<Pid> {
+    let mut found = BTreeSet::new();
+    let mut queue = children(Pid::this());
+    while let Some(pid) = queue.pop() {
+        if found.insert(pid) {
+            queue.extend(children(pid));
+        }
+    }
+    found
+}
+
+/// Sends SIGKILL to every child but `spared`. Grandchildren become children and come next time.
+pub fn kill_children(spared: impl Fn(Pid) -> bool) {
+    for pid in children(Pid::this()) {
+        if !spared(pid) {
+            // A pid in this list cannot be reused before we reap it.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    }
+}
+
+/// Stops every descendant. Passes go on until one finds nobody new, since a process may fork between
+/// being found and being stopped; `MAX_PASSES` bounds a race that cannot be won.
+pub fn stop_descendants() {
+    const MAX_PASSES: usize = 50;
+    let mut stopped = BTreeSet::new();
+    for _ in 0..MAX_PASSES {
+        let new: Vec<Pid> = descendants().difference(&stopped).copied().collect();
+        if new.is_empty() {
+            return;
+        }
+        for pid in new {
+            let _ = kill(pid, Signal::SIGSTOP);
+            stopped.insert(pid);
+        }
+    }
+}
+
+/// Lets every descendant continue.
+pub fn continue_descendants() {
+    for pid in descendants() {
+        let _ = kill(pid, Signal::SIGCONT);
+    }
+}
+
+/// What [`next_dead`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dead {
+    /// This child ended and still has to be reaped with [`reap`].
+    Child(Pid),
+    /// Children live; none has ended.
+    None,
+    /// There is no child at all, living or dead.
+    NoChildren,
+}
+
+/// Looks for a child that has ended, without reaping it: until then its number is its own.
+pub fn next_dead() -> Dead {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    loop {
+        match waitid(Id::All, flags) {
+            Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
+                return Dead::Child(pid);
+            }
+            Ok(_) => return Dead::None,
+            Err(Errno::EINTR) => {}
+            Err(_) => return Dead::NoChildren,
+        }
+    }
+}
+
+/// Reaps a child found by [`next_dead`].
+pub fn reap(pid: Pid) -> Option<WaitStatus> {
+    waitpid(pid, Some(WaitPidFlag::WNOHANG)).ok()
+}

@@ -1,0 +1,116 @@
+//! Identifiers as types, so that the compiler keeps a rank from being used as a job number.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A client's number within its world, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// The rank as an index into a table of ranks.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Most bytes in the name of a daemon.
+pub const MAX_DAEMON_NAME: usize = 255;
+
+/// A job: a number counted by the daemon that accepted it, `@`, and that daemon's name.
+///
+/// Unique among the jobs that live at one time in a ring; what must be unique for ever (key-value
+/// space names) is made from random bits instead.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobId {
+    number: u64,
+    daemon: String,
+}
+
+/// The text is not `NUMBER@DAEMON`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a job id (NUMBER@DAEMON)")]
+pub struct InvalidJobId;
+
+impl JobId {
+    /// The `number`-th job of `daemon`.
+    ///
+    /// # Errors
+    /// When the daemon's name is empty, longer than [`MAX_DAEMON_NAME`], or has other characters than
+    /// letters, digits, `.`, `_`, `-` and `:`.
+    pub fn new(number: u64, daemon: &str) -> Result<Self, InvalidJobId> {
+        if !is_daemon_name(daemon) {
+            return Err(InvalidJobId);
+        }
+        Ok(Self { number, daemon: daemon.to_owned() })
+    }
+
+    /// The number alone.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Whether `name` may be the name of a daemon: it appears in ids, file names and messages.
+pub fn is_daemon_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= MAX_DAEMON_NAME
+        && !name.starts_with(['-', '.'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:".contains(&b))
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.number, self.daemon)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = InvalidJobId;
+    fn from_str(text: &str) -> Result<Self, InvalidJobId> {
+        let (number, daemon) = text.split_once('@').ok_or(InvalidJobId)?;
+        Self::new(number.parse().map_err(|_| InvalidJobId)?, daemon)
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = InvalidJobId;
+    fn try_from(text: String) -> Result<Self, InvalidJobId> {
+        text.parse()
+    }
+}
+
+impl From<JobId> for String {
+    fn from(id: JobId) -> Self {
+        id.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_id_reads_back_what_it_prints() {
+        let id = JobId::new(31, "vm_38649").unwrap();
+        assert_eq!(id.to_string(), "31@vm_38649");
+        assert_eq!("31@vm_38649".parse(), Ok(id));
+    }
+
+    #[test]
+    fn a_name_that_could_be_a_path_or_an_option_is_no_daemon() {
+        for bad in ["", "-x", "..", "a/b", "a b", "a\n", &"x".repeat(256)] {
+            assert_eq!(JobId::new(1, bad), Err(InvalidJobId), "{bad:?}");
+        }
+    }
+}

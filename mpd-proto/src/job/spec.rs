@@ -1,0 +1,280 @@
+//! The specification of a job, resolved: nothing in it is looked up again later.
+//!
+//! Paths, arguments and environments are bytes, because that is what the kernel takes; they are never
+//! forced through UTF-8. Whoever receives a specification checks it with [`JobSpec::check`].
+
+use std::time::Duration;
+
+use crate::id::Rank;
+use crate::rankset::RankSet;
+
+/// Bytes that need not be text.
+pub type Bytes = Vec<u8>;
+
+/// Most ranks of one job. Beyond any single ring today, and small enough that a table of them is a
+/// few megabytes.
+pub const MAX_RANKS: u32 = 1 << 20;
+
+/// Most argument sets (`:` sections) of one job.
+pub const MAX_ARGSETS: usize = 4096;
+
+/// Most bytes of an encoded specification. The kernel takes at most 6 MiB of arguments and
+/// environment for one program.
+pub const MAX_SPEC: usize = 16 << 20;
+
+/// A whole job.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// The programs, in rank order.
+    pub argsets: Vec<Argset>,
+    /// Environments that argsets refer to, each a list of `NAME=VALUE`.
+    pub environments: Vec<Vec<Bytes>>,
+    /// The user's own name for the job.
+    pub alias: Option<String>,
+    /// Where the job's private directory is made.
+    pub tmpdir: Bytes,
+    /// The ranks that receive standard input.
+    pub stdin: RankSet,
+    /// What happens to the ranks' output.
+    pub output: OutputSpec,
+    /// What the first failure means.
+    pub on_failure: OnFailure,
+    /// How long the job may run.
+    pub timeout: Option<Duration>,
+    /// What PMI tells about the size of the universe.
+    pub universe_size: Option<u32>,
+    /// Whether the console wants the end of every rank.
+    pub report_ends: bool,
+}
+
+/// One program and the ranks that run it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Argset {
+    /// How many ranks.
+    pub size: u32,
+    /// The program: with a `/` it is a path (relative to `directory`), else it is searched in `search`.
+    pub program: Bytes,
+    /// Its arguments, without the program.
+    pub args: Vec<Bytes>,
+    /// Index into [`JobSpec::environments`].
+    pub environment: u32,
+    /// The working directory.
+    pub directory: Bytes,
+    /// Directories to search for the program, in the form of `PATH`.
+    pub search: Bytes,
+    /// The file mode creation mask.
+    pub umask: u32,
+    /// Resource limits.
+    pub limits: Vec<Limit>,
+}
+
+/// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Linux' `RLIMIT_` number.
+    pub resource: u8,
+    /// The soft limit.
+    pub soft: u64,
+    /// The hard limit.
+    pub hard: u64,
+}
+
+/// What happens to the ranks' output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputSpec {
+    /// Label in front of each line.
+    pub label: Option<LabelFormat>,
+    /// Join identical lines of several ranks (labels them with the set of ranks).
+    pub merge: bool,
+    /// The time of reading in front of each line.
+    pub timestamp: bool,
+    /// Files for stdout instead of the console's.
+    pub outfile: Option<LabelFormat>,
+    /// Files for stderr instead of the console's.
+    pub errfile: Option<LabelFormat>,
+}
+
+/// What the first failing rank means for the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The job is ended.
+    #[default]
+    End,
+    /// The others go on.
+    Continue,
+}
+
+/// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelFormat(Bytes);
+
+impl LabelFormat {
+    /// The fields that a pattern may name.
+    pub const FIELDS: &'static str = "rhpja%";
+
+    /// Checks a pattern.
+    ///
+    /// # Errors
+    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
+        let mut rest = pattern.iter();
+        while let Some(&b) = rest.next() {
+            if b == b'%' {
+                let field = rest.next().ok_or(None)?;
+                if !Self::FIELDS.as_bytes().contains(field) {
+                    return Err(Some(char::from(*field)));
+                }
+            }
+        }
+        Ok(Self(pattern.to_vec()))
+    }
+
+    /// The pattern as it was given.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether the pattern names `field`.
+    pub fn names(&self, field: u8) -> bool {
+        self.0.chunks_exact(1).zip(self.0.iter().skip(1)).any(|(a, &b)| a == b"%" && b == field)
+    }
+
+    /// Fills in the fields; `value` gives each one's text.
+    pub fn fill(&self, mut value: impl FnMut(u8) -> Bytes) -> Bytes {
+        let mut text = Vec::with_capacity(self.0.len() + 8);
+        let mut rest = self.0.iter();
+        while let Some(&b) = rest.next() {
+            match (b, rest.as_slice().first()) {
+                (b'%', Some(b'%')) => text.push(b'%'),
+                (b'%', Some(&field)) => text.extend_from_slice(&value(field)),
+                _ => {
+                    text.push(b);
+                    continue;
+                }
+            }
+            rest.next();
+        }
+        text
+    }
+}
+
+/// Why a specification that decodes is still not a job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// There is nothing to run.
+    #[error("the job has no program")]
+    Empty,
+    /// An argset of no ranks.
+    #[error("the number of processes must be at least 1")]
+    NoRanks,
+    /// More ranks than [`MAX_RANKS`].
+    #[error("{0} processes are more than the {MAX_RANKS} that a job may have")]
+    TooManyRanks(u64),
+    /// A program, argument, directory or variable with a NUL byte, or an empty program.
+    #[error("{0} is empty or contains a NUL byte")]
+    Text(&'static str),
+    /// An argset names an environment that is not there.
+    #[error("environment {0} is missing")]
+    Environment(u32),
+    /// The stdin specification names a rank that the job has not.
+    #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
+    StdinRank(Rank, u32),
+}
+
+impl JobSpec {
+    /// The number of ranks. Call after [`JobSpec::check`], which bounds the sum.
+    pub fn size(&self) -> u32 {
+        self.argsets.iter().map(|a| a.size).sum()
+    }
+
+    /// The index of the argset that `rank` belongs to.
+    pub fn argset_of(&self, rank: Rank) -> usize {
+        let mut end = 0;
+        self.argsets
+            .iter()
+            .position(|a| {
+                end += a.size;
+                rank.0 < end
+            })
+            .unwrap_or(0)
+    }
+
+    /// Whether this is a job that can be tried.
+    ///
+    /// # Errors
+    /// The first [`Misfit`].
+    pub fn check(&self) -> Result<(), Misfit> {
+        if self.argsets.is_empty() {
+            return Err(Misfit::Empty);
+        }
+        let size: u64 = self.argsets.iter().map(|a| u64::from(a.size)).sum();
+        if size > u64::from(MAX_RANKS) {
+            return Err(Misfit::TooManyRanks(size));
+        }
+        let text = |what, bytes: &[u8]| match bytes.contains(&0) || bytes.is_empty() {
+            true => Err(Misfit::Text(what)),
+            false => Ok(()),
+        };
+        for argset in &self.argsets {
+            if argset.size == 0 {
+                return Err(Misfit::NoRanks);
+            }
+            text("the program", &argset.program)?;
+            text("the working directory", &argset.directory)?;
+            if argset.args.iter().any(|a| a.contains(&0)) || argset.search.contains(&0) {
+                return Err(Misfit::Text("an argument"));
+            }
+            if argset.environment as usize >= self.environments.len() {
+                return Err(Misfit::Environment(argset.environment));
+            }
+        }
+        for variable in self.environments.iter().flatten() {
+            text("an environment variable", variable)?;
+        }
+        text("the directory for temporary files", &self.tmpdir)?;
+        let size = self.size();
+        match self.stdin.greatest() {
+            Some(rank) if rank.0 >= size => Err(Misfit::StdinRank(rank, size)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for JobSpec {
+    /// Shows the shape only: arguments and environment may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobSpec")
+            .field("argsets", &self.argsets)
+            .field("environments", &self.environments.len())
+            .field("alias", &self.alias)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Argset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Argset")
+            .field("size", &self.size)
+            .field("program", &String::from_utf8_lossy(&self.program))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fills_its_fields_and_keeps_the_rest() {
+        let format = LabelFormat::new(b"100%% %r@%h").unwrap();
+        let text = format.fill(|f| if f == b'r' { b"7".to_vec() } else { b"h1".to_vec() });
+        assert_eq!(text, b"100% 7@h1");
+        assert!(format.names(b'r') && !format.names(b'p'));
+    }
+
+    #[test]
+    fn an_unknown_field_of_a_pattern_is_named() {
+        assert_eq!(LabelFormat::new(b"%r %x"), Err(Some('x')));
+        assert_eq!(LabelFormat::new(b"%"), Err(None));
+    }
+}

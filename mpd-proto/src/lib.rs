@@ -1,0 +1,30 @@
+//! What daemons, managers and consoles say to each other, and how a job behaves: decisions only.
+//!
+//! Nothing here touches a descriptor, a clock, the environment or a file. Every machine is driven by
+//! its owner in the same way: the owner calls `handle(now, input)` or `handle_timeout(now)`, then
+//! drains `poll_output()` until it is `None` before the next call, and sleeps no longer than
+//! `poll_timeout()`. The real event loops and the tests drive the very same types.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
+//! | [`frame`] | bytes to frames on every stream of the suite |
+//! | [`message`] | the typed messages, one enum per channel and direction |
+//! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
+//! | [`manager`] | the life of one job on one host |
+//! | [`stdio`] | whole lines out, bounded bytes in |
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod id;
+pub mod job;
+pub mod manager;
+pub mod message;
+pub mod rankset;
+pub mod stdio;
+pub mod time;
+pub mod timers;
+
+pub use id::{JobId, Rank};
+pub use rankset::RankSet;
+pub use time::Time;

@@ -1,0 +1,442 @@
+//! The life of one job on one host: who is where, what the first failure was, when to signal, when to
+//! kill, when it is over.
+//!
+//! [`Manager`] holds every decision of a manager process; the process itself only owns descriptors.
+//! It does not read output, speak PMI or look at processes: it is told, and says what to do.
+//!
+//! ```text
+//!            Started            failure, ^C, console lost, timeout
+//! Starting ----------> Running ----------------------------------> Ending
+//!     | StartFailed       | all ranks ended          all ended, grace over |
+//!     v                   v                                                v
+//!  Killing <--------------+------------------------------------------------+
+//!     | TreeGone (nothing that descends from us lives)
+//!     v
+//!  Draining -- Drained, or given up when the user interrupted --> Over
+//! ```
+
+mod fence;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::id::Rank;
+use crate::job::{Failure, OnFailure, RankEnd};
+use crate::manager::fence::Fence;
+use crate::time::Time;
+use crate::timers::Timers;
+
+/// From `^C` (SIGINT) or a hang-up to SIGTERM.
+pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+/// From that SIGTERM to SIGKILL.
+pub const TERMINATE_GRACE: Duration = Duration::from_secs(1);
+/// From the SIGTERM after a failure to SIGKILL: time to leave, not to finish work.
+pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
+/// From SIGTSTP to SIGSTOP.
+pub const STOP_GRACE: Duration = Duration::from_millis(100);
+/// How long an interrupted job waits for a reader that does not read.
+pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+const SIGHUP: u8 = 1;
+const SIGINT: u8 = 2;
+const SIGTERM: u8 = 15;
+const SIGTSTP: u8 = 20;
+
+/// What the world did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Every rank was spawned.
+    Started,
+    /// A check before the start, or the start of a rank, failed.
+    StartFailed(Failure),
+    /// A rank ended; all that it said on its PMI connection before was handed in.
+    Exited(Rank, RankEnd),
+    /// A rank did PMI init (again).
+    Initialized(Rank),
+    /// A rank did PMI finalize.
+    Finalized(Rank),
+    /// A rank entered the fence.
+    EnteredFence(Rank),
+    /// A rank asked for the end of the job.
+    Aborted(Rank, i32, String),
+    /// A rank's PMI connection cannot be continued.
+    BrokeProtocol(Rank, String),
+    /// The console forwards a signal.
+    Signal(u8),
+    /// `^C`.
+    Interrupt,
+    /// The terminal is gone.
+    HangUp,
+    /// `^Z`.
+    Suspend,
+    /// `fg`.
+    Resume,
+    /// The console's connection closed.
+    ConsoleLost,
+    /// The daemon asks for the end of the job.
+    Kill,
+    /// Standard output cannot be written any more: its reader closed it.
+    OutputClosed,
+    /// Output cannot be written, in the system's words.
+    OutputFailed(String),
+    /// Every process of the job is stopped, after [`Output::StopTree`].
+    TreeStopped,
+    /// No descendant lives, after [`Output::KillTree`].
+    TreeGone,
+    /// All output is written or thrown away, after [`Output::Drain`].
+    Drained,
+}
+
+/// What the process has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send the signal to the process group of every rank that lives.
+    SignalRanks(u8),
+    /// Stop every descendant, then say [`Input::TreeStopped`].
+    StopTree,
+    /// Continue every descendant.
+    ContinueTree,
+    /// Kill every descendant until none is left, then say [`Input::TreeGone`].
+    KillTree,
+    /// Every rank that waits in the fence may go on.
+    ReleaseFence,
+    /// The first failure is known.
+    TellFailed(Failure),
+    /// Tell the console that everything is stopped.
+    TellSuspended,
+    /// Write what is left of the output, then say [`Input::Drained`].
+    Drain,
+    /// Throw away what is left of the output.
+    DiscardOutput,
+    /// Clean up, tell the console this exit code, and end.
+    Finish(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The job has run as long as it may.
+    Limit,
+    /// SIGINT or SIGHUP was not enough.
+    Terminate,
+    /// SIGTERM was not enough.
+    Kill,
+    /// SIGTSTP was not enough.
+    Stop,
+    /// The reader does not read.
+    Drain,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Running,
+    Ending,
+    Killing,
+    Draining,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pmi {
+    #[default]
+    Unused,
+    Initialized,
+    Finalized,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Member {
+    pmi: Pmi,
+    end: Option<RankEnd>,
+}
+
+/// One job on one host. See the module for its phases.
+#[derive(Debug)]
+pub struct Manager {
+    phase: Phase,
+    ranks: Vec<Member>,
+    living: u32,
+    fence: Fence,
+    on_failure: OnFailure,
+    failure: Option<Failure>,
+    /// The user asked for the end: do not wait for a reader that does not read.
+    hasty: bool,
+    interrupts: u32,
+    suspended: bool,
+    limit: Option<Duration>,
+    timers: Timers<Timer>,
+    outputs: VecDeque<Output>,
+}
+
+impl Manager {
+    /// A job of `size` ranks about to start.
+    pub fn new(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
+        Self {
+            phase: Phase::Starting,
+            ranks: vec![Member::default(); size as usize],
+            living: size,
+            fence: Fence::new(size),
+            on_failure,
+            failure: None,
+            hasty: false,
+            interrupts: 0,
+            suspended: false,
+            limit,
+            timers: Timers::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input. Drain [`Manager::poll_output`] before the next.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Started => self.started(now),
+            Input::StartFailed(failure) => {
+                self.fail(failure);
+                self.kill();
+            }
+            Input::Exited(rank, end) => self.exited(now, rank, end),
+            Input::Initialized(rank) => self.ranks[rank.index()].pmi = Pmi::Initialized,
+            Input::Finalized(rank) => self.ranks[rank.index()].pmi = Pmi::Finalized,
+            Input::EnteredFence(rank) => {
+                self.fence.enter(rank);
+                self.review_fence(now);
+            }
+            Input::Aborted(rank, code, message) => {
+                self.end_by(now, Failure::Aborted { rank, code, message });
+            }
+            Input::BrokeProtocol(rank, problem) => {
+                self.end_by(now, Failure::BrokeProtocol { rank, problem });
+            }
+            Input::Signal(signal) => self.outputs.push_back(Output::SignalRanks(signal)),
+            Input::Interrupt => self.interrupt(now, SIGINT),
+            Input::HangUp => self.interrupt(now, SIGHUP),
+            Input::Suspend => self.suspend(now),
+            Input::Resume => self.resume(),
+            Input::ConsoleLost => {
+                self.discard();
+                self.terminate(now, FAILURE_GRACE);
+            }
+            Input::Kill => {
+                self.fail(Failure::Killed);
+                self.hurry(now);
+                self.kill();
+            }
+            Input::OutputClosed => {
+                self.discard();
+                self.end_by(now, Failure::OutputClosed);
+            }
+            Input::OutputFailed(problem) => {
+                self.discard();
+                self.end_by(now, Failure::OutputFailed { problem });
+            }
+            Input::TreeStopped if self.suspended => self.outputs.push_back(Output::TellSuspended),
+            Input::TreeStopped => self.outputs.push_back(Output::ContinueTree),
+            Input::TreeGone => self.tree_gone(now),
+            Input::Drained => self.drained(),
+        }
+    }
+
+    /// Acts on every deadline at or before `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.pop_expired(now) {
+            match timer {
+                Timer::Limit => {
+                    let limit = self.limit.unwrap_or_default();
+                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    self.end_by(now, Failure::TimedOut { limit_ms });
+                }
+                Timer::Terminate => self.terminate(now, TERMINATE_GRACE),
+                Timer::Kill => self.kill(),
+                Timer::Stop => self.outputs.push_back(Output::StopTree),
+                Timer::Drain => {
+                    self.discard();
+                    self.drained();
+                }
+            }
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Manager::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// How a rank ended, or that it never started.
+    pub fn end_of(&self, rank: Rank) -> RankEnd {
+        self.ranks[rank.index()].end.unwrap_or(RankEnd::NotStarted)
+    }
+
+    /// Whether output is held back because the job is suspended.
+    pub const fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// The exit code that `mpirun` would have now.
+    pub fn exit_code(&self) -> u8 {
+        self.failure.as_ref().map_or(0, Failure::exit_code)
+    }
+
+    fn started(&mut self, now: Time) {
+        if self.phase == Phase::Starting {
+            self.phase = Phase::Running;
+            if let Some(limit) = self.limit {
+                self.timers.set(Timer::Limit, now + limit);
+            }
+        }
+    }
+
+    fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
+        let member = &mut self.ranks[rank.index()];
+        if member.end.replace(end).is_some() {
+            return;
+        }
+        self.living -= 1;
+        self.fence.leave(rank);
+        let pmi = member.pmi;
+        match (end, pmi) {
+            (RankEnd::Exited(0), Pmi::Initialized) => {
+                self.end_by(now, Failure::NotFinalized { rank });
+            }
+            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
+            (RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted, _) => {
+                self.member_failed(now, Failure::Rank { rank, end });
+            }
+        }
+        if self.living == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
+            self.kill();
+        }
+    }
+
+    fn member_failed(&mut self, now: Time, failure: Failure) {
+        match self.on_failure {
+            OnFailure::End => self.end_by(now, failure),
+            OnFailure::Continue => {
+                self.fail(failure);
+                self.review_fence(now);
+            }
+        }
+    }
+
+    /// Releases the fence when it is complete; ends the job when it never can be.
+    fn review_fence(&mut self, now: Time) {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return;
+        }
+        if let (OnFailure::End, Some(rank)) = (self.on_failure, self.fence.deserter()) {
+            self.end_by(now, Failure::LeftOthersWaiting { rank });
+        } else if self.fence.take_complete() {
+            self.outputs.push_back(Output::ReleaseFence);
+        }
+    }
+
+    /// Records the first failure.
+    fn fail(&mut self, failure: Failure) {
+        if self.failure.is_none() {
+            self.outputs.push_back(Output::TellFailed(failure.clone()));
+            self.failure = Some(failure);
+        }
+    }
+
+    /// A failure that ends the job.
+    fn end_by(&mut self, now: Time, failure: Failure) {
+        self.fail(failure);
+        if self.phase == Phase::Running && self.interrupts == 0 {
+            self.terminate(now, FAILURE_GRACE);
+        }
+    }
+
+    fn interrupt(&mut self, now: Time, signal: u8) {
+        self.interrupts += 1;
+        self.hurry(now);
+        if self.interrupts > 1 && signal == SIGINT {
+            self.kill();
+        } else if matches!(self.phase, Phase::Running | Phase::Ending) {
+            self.outputs.push_back(Output::SignalRanks(signal));
+            self.resume();
+            if self.phase == Phase::Running {
+                self.phase = Phase::Ending;
+                self.timers.set(Timer::Terminate, now + INTERRUPT_GRACE);
+            }
+        }
+    }
+
+    /// SIGTERM now, the end of all after `grace`.
+    fn terminate(&mut self, now: Time, grace: Duration) {
+        if !matches!(self.phase, Phase::Running | Phase::Ending) {
+            return;
+        }
+        self.phase = Phase::Ending;
+        self.timers.stop(Timer::Terminate);
+        self.timers.stop(Timer::Limit);
+        self.outputs.push_back(Output::SignalRanks(SIGTERM));
+        self.resume();
+        self.timers.set(Timer::Kill, now + grace);
+    }
+
+    fn kill(&mut self) {
+        if matches!(self.phase, Phase::Starting | Phase::Running | Phase::Ending) {
+            self.phase = Phase::Killing;
+            for timer in [Timer::Limit, Timer::Terminate, Timer::Kill, Timer::Stop] {
+                self.timers.stop(timer);
+            }
+            self.suspended = false;
+            self.outputs.push_back(Output::KillTree);
+        }
+    }
+
+    fn tree_gone(&mut self, now: Time) {
+        if self.phase == Phase::Killing {
+            self.phase = Phase::Draining;
+            if self.hasty {
+                self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+            }
+            self.outputs.push_back(Output::Drain);
+        }
+    }
+
+    fn drained(&mut self) {
+        if self.phase == Phase::Draining {
+            self.phase = Phase::Over;
+            self.timers.stop(Timer::Drain);
+            self.outputs.push_back(Output::Finish(self.exit_code()));
+        }
+    }
+
+    /// From now on nobody waits for the reader of the output.
+    fn hurry(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.hasty, true) && self.phase == Phase::Draining {
+            self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+        }
+    }
+
+    fn discard(&mut self) {
+        self.hasty = true;
+        self.outputs.push_back(Output::DiscardOutput);
+    }
+
+    fn suspend(&mut self, now: Time) {
+        if self.phase == Phase::Running && !self.suspended {
+            self.suspended = true;
+            self.outputs.push_back(Output::SignalRanks(SIGTSTP));
+            self.timers.set(Timer::Stop, now + STOP_GRACE);
+        } else {
+            // Nothing left to stop: the console may stop at once.
+            self.outputs.push_back(Output::TellSuspended);
+        }
+    }
+
+    fn resume(&mut self) {
+        if std::mem::replace(&mut self.suspended, false) {
+            self.timers.stop(Timer::Stop);
+            self.outputs.push_back(Output::ContinueTree);
+        }
+    }
+}

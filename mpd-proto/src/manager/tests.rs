@@ -1,0 +1,205 @@
+//! The stories of a job, told to the machine.
+
+use std::time::Duration;
+
+use super::*;
+
+struct Story {
+    manager: Manager,
+    now: Time,
+}
+
+impl Story {
+    fn of(size: u32) -> Self {
+        Self::with(size, OnFailure::End, None)
+    }
+
+    fn with(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
+        let mut story = Self { manager: Manager::new(size, on_failure, limit), now: Time::ZERO };
+        assert_eq!(story.tell(Input::Started), []);
+        story
+    }
+
+    fn tell(&mut self, input: Input) -> Vec<Output> {
+        self.manager.handle(self.now, input);
+        std::iter::from_fn(|| self.manager.poll_output()).collect()
+    }
+
+    fn after(&mut self, wait: Duration) -> Vec<Output> {
+        self.now = self.now + wait;
+        self.manager.handle_timeout(self.now);
+        std::iter::from_fn(|| self.manager.poll_output()).collect()
+    }
+
+    fn exit(&mut self, rank: u32, code: u8) -> Vec<Output> {
+        self.tell(Input::Exited(Rank(rank), RankEnd::Exited(code)))
+    }
+
+    fn finish(&mut self) -> Vec<Output> {
+        let mut outputs = self.tell(Input::TreeGone);
+        outputs.extend(self.tell(Input::Drained));
+        outputs
+    }
+}
+
+fn rank_failed(rank: u32, code: u8) -> Output {
+    Output::TellFailed(Failure::Rank { rank: Rank(rank), end: RankEnd::Exited(code) })
+}
+
+#[test]
+fn a_job_whose_ranks_all_exit_with_0_ends_with_0() {
+    let mut story = Story::of(2);
+    assert_eq!(story.exit(1, 0), []);
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
+}
+
+#[test]
+fn the_first_failure_ends_the_others_and_gives_the_code() {
+    let mut story = Story::of(3);
+    assert_eq!(story.exit(2, 7), [rank_failed(2, 7), Output::SignalRanks(SIGTERM)]);
+    assert_eq!(story.exit(0, 9), []);
+    assert_eq!(story.after(FAILURE_GRACE), [Output::KillTree]);
+    assert_eq!(story.exit(1, 1), []);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)]);
+}
+
+#[test]
+fn with_continue_the_others_go_on_and_the_code_is_still_the_first_failures() {
+    let mut story = Story::with(3, OnFailure::Continue, None);
+    assert_eq!(story.exit(2, 7), [rank_failed(2, 7)]);
+    assert_eq!(story.exit(0, 9), []);
+    assert_eq!(story.exit(1, 0), [Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)]);
+}
+
+#[test]
+fn exit_0_between_init_and_finalize_is_a_failure() {
+    let mut story = Story::of(2);
+    story.tell(Input::Initialized(Rank(1)));
+    let outputs = story.exit(1, 0);
+    assert_eq!(outputs[0], Output::TellFailed(Failure::NotFinalized { rank: Rank(1) }));
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
+}
+
+#[test]
+fn a_fence_releases_when_everybody_is_inside_and_again() {
+    let mut story = Story::of(2);
+    for _ in 0..2 {
+        assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
+        assert_eq!(story.tell(Input::EnteredFence(Rank(0))), [], "a second entry counts once");
+        assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence]);
+    }
+}
+
+#[test]
+fn leaving_while_others_wait_in_the_fence_ends_the_job_whichever_comes_first() {
+    let left = Output::TellFailed(Failure::LeftOthersWaiting { rank: Rank(1) });
+    let mut story = Story::of(2);
+    story.tell(Input::EnteredFence(Rank(0)));
+    assert_eq!(story.exit(1, 0)[0], left);
+    let mut story = Story::of(2);
+    assert_eq!(story.exit(1, 0), []);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(0)))[0], left);
+}
+
+#[test]
+fn with_continue_the_dead_are_not_waited_for_in_the_fence() {
+    let mut story = Story::with(3, OnFailure::Continue, None);
+    story.tell(Input::EnteredFence(Rank(0)));
+    story.tell(Input::EnteredFence(Rank(2)));
+    assert_eq!(story.exit(1, 3), [rank_failed(1, 3), Output::ReleaseFence]);
+}
+
+#[test]
+fn interrupt_terminates_and_kills_after_graces() {
+    let mut story = Story::of(1);
+    assert_eq!(story.tell(Input::Interrupt), [Output::SignalRanks(SIGINT)]);
+    assert_eq!(story.after(INTERRUPT_GRACE), [Output::SignalRanks(SIGTERM)]);
+    assert_eq!(story.after(TERMINATE_GRACE), [Output::KillTree]);
+}
+
+#[test]
+fn a_second_interrupt_kills_at_once() {
+    let mut story = Story::of(1);
+    story.tell(Input::Interrupt);
+    assert_eq!(story.tell(Input::Interrupt), [Output::KillTree]);
+}
+
+#[test]
+fn one_rank_dying_of_the_interrupt_does_not_shorten_the_grace_of_the_others() {
+    let mut story = Story::of(2);
+    story.tell(Input::Interrupt);
+    let end = RankEnd::Signaled { signal: SIGINT, core: false };
+    let outputs = story.tell(Input::Exited(Rank(0), end));
+    assert_eq!(outputs, [Output::TellFailed(Failure::Rank { rank: Rank(0), end })]);
+    assert_eq!(story.exit(1, 0), [Output::KillTree]);
+    assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
+}
+
+#[test]
+fn an_interrupted_job_does_not_wait_for_a_reader_that_does_not_read() {
+    let mut story = Story::of(1);
+    story.tell(Input::Interrupt);
+    story.exit(0, 0);
+    assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
+}
+
+#[test]
+fn a_job_over_but_not_drained_can_still_be_interrupted() {
+    let mut story = Story::of(1);
+    story.exit(0, 0);
+    story.tell(Input::TreeGone);
+    assert_eq!(story.manager.poll_timeout(), None);
+    assert_eq!(story.tell(Input::Interrupt), []);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
+}
+
+#[test]
+fn suspend_stops_everything_after_a_grace_and_resume_continues_it() {
+    let mut story = Story::of(1);
+    assert_eq!(story.tell(Input::Suspend), [Output::SignalRanks(SIGTSTP)]);
+    assert_eq!(story.after(STOP_GRACE), [Output::StopTree]);
+    assert_eq!(story.tell(Input::TreeStopped), [Output::TellSuspended]);
+    assert_eq!(story.tell(Input::Resume), [Output::ContinueTree]);
+}
+
+#[test]
+fn a_suspended_job_that_is_ended_is_continued_first() {
+    let mut story = Story::of(1);
+    story.tell(Input::Suspend);
+    assert_eq!(
+        story.tell(Input::ConsoleLost),
+        [Output::DiscardOutput, Output::SignalRanks(SIGTERM), Output::ContinueTree]
+    );
+}
+
+#[test]
+fn the_time_limit_ends_the_job_with_124() {
+    let mut story = Story::with(1, OnFailure::End, Some(Duration::from_secs(5)));
+    let outputs = story.after(Duration::from_secs(5));
+    assert_eq!(outputs[0], Output::TellFailed(Failure::TimedOut { limit_ms: 5000 }));
+    story.after(FAILURE_GRACE);
+    assert_eq!(story.finish().last(), Some(&Output::Finish(124)));
+}
+
+#[test]
+fn a_failed_start_kills_what_was_started() {
+    let mut manager = Manager::new(2, OnFailure::End, None);
+    let failure = Failure::Suite { problem: "x".into() };
+    manager.handle(Time::ZERO, Input::StartFailed(failure.clone()));
+    assert_eq!(manager.poll_output(), Some(Output::TellFailed(failure)));
+    assert_eq!(manager.poll_output(), Some(Output::KillTree));
+    assert_eq!(manager.end_of(Rank(1)), RankEnd::NotStarted);
+}
+
+#[test]
+fn output_whose_reader_left_ends_the_job_with_141() {
+    let mut story = Story::of(1);
+    let outputs = story.tell(Input::OutputClosed);
+    assert_eq!(outputs[0], Output::DiscardOutput);
+    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
+    assert_eq!(story.finish().last(), Some(&Output::Finish(141)));
+}

@@ -1,0 +1,96 @@
+//! Between a daemon and the managers of its host; and what opens a connection to the daemon's socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::JobId;
+
+/// First message on a connection to the daemon's Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Opening {
+    /// A console submits a job; `spec_bytes` bytes of specification follow as frames. Its standard
+    /// output and error travel with the first byte as descriptors.
+    Submit {
+        /// [`crate::message::VERSION`] of the console.
+        version: u32,
+        /// Size of the specification that follows.
+        spec_bytes: u32,
+    },
+    /// A console asks how the daemon is.
+    Status {
+        /// [`crate::message::VERSION`] of the console.
+        version: u32,
+    },
+    /// A manager whose daemon died offers itself to the new one.
+    Register {
+        /// [`crate::message::VERSION`] of the manager.
+        version: u32,
+        /// Its job.
+        job: JobId,
+        /// The cookie of the job, known to the daemon that started it and in the job's record.
+        cookie: String,
+    },
+}
+
+/// Daemon to manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ManagerOrder {
+    /// The job to run; its specification follows as frames.
+    Start(StartJob),
+    /// Kill the job and end.
+    Kill,
+}
+
+/// What a manager must know besides the specification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartJob {
+    /// The job.
+    pub job: JobId,
+    /// Random, in the environment of every process of the job (`MPD_JOB_COOKIE`): what is left of a
+    /// job is found by it when no manager lives.
+    pub cookie: String,
+    /// Name of the key-value space: random, never used before or after on any host.
+    pub kvsname: String,
+    /// This host's name.
+    pub host: String,
+    /// Control group of the ranks, if one could be made.
+    pub cgroup: Option<String>,
+    /// Where a daemon of this ring listens on this host; none in a private ring.
+    pub socket: Option<String>,
+    /// Size of the specification that follows.
+    pub spec_bytes: u32,
+}
+
+/// Manager to daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ManagerReport {
+    /// The ranks were told to go.
+    Running {
+        /// Directory of the job, to be removed if the manager cannot.
+        tmpdir: String,
+    },
+    /// The job is over and nothing of it is left.
+    Ended {
+        /// The exit code given to the console.
+        code: u8,
+    },
+}
+
+/// What a daemon keeps on disk of a job, so that its successor can adopt or sweep it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRecord {
+    /// The job.
+    pub job: JobId,
+    /// See [`StartJob::cookie`].
+    pub cookie: String,
+    /// The manager.
+    pub manager: u32,
+    /// Control group of the ranks.
+    pub cgroup: Option<String>,
+    /// Directory of the job.
+    pub tmpdir: Option<String>,
+}

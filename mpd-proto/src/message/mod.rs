@@ -1,0 +1,13 @@
+//! The typed messages, one enum per channel and direction. PROTOCOL.md tells who says what when.
+//!
+//! All are externally tagged and refuse unknown fields. Names of variants are what stands on the wire.
+
+mod console;
+mod manager;
+
+pub use console::{ConsoleReply, JobInput, JobNews, JobSummary};
+pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
+
+/// Version of all messages between programs of one host. A console and a daemon of different
+/// versions refuse each other with a text.
+pub const VERSION: u32 = 1;

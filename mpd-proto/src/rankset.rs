@@ -1,0 +1,179 @@
+//! Sets of ranks as people write them: `all`, `none`, `3`, `0,2-4`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::id::Rank;
+
+/// A set of ranks, kept as sorted, disjoint, inclusive ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankSet {
+    ranges: Vec<(u32, u32)>,
+}
+
+/// Why a text is not a set of ranks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRankSet {
+    /// A part is neither a number nor `LOW-HIGH`.
+    #[error("{0:?} is neither a rank, a range LOW-HIGH, \"all\" nor \"none\"")]
+    Part(String),
+    /// A range whose end is before its start.
+    #[error("the range {0}-{1} ends before it starts")]
+    Backwards(u32, u32),
+}
+
+impl RankSet {
+    /// Every rank there is.
+    pub fn all() -> Self {
+        Self { ranges: vec![(0, u32::MAX)] }
+    }
+
+    /// No rank.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The ranks of `ranges` (inclusive), in any order, overlapping or not.
+    pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
+        ranges.sort_unstable();
+        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+        for (low, high) in ranges {
+            match merged.last_mut() {
+                Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
+                _ => merged.push((low, high)),
+            }
+        }
+        Self { ranges: merged }
+    }
+
+    /// The ranges, sorted, disjoint, inclusive.
+    pub fn ranges(&self) -> &[(u32, u32)] {
+        &self.ranges
+    }
+
+    /// Whether `rank` is in the set.
+    pub fn contains(&self, rank: Rank) -> bool {
+        let at = self.ranges.partition_point(|&(_, high)| high < rank.0);
+        self.ranges.get(at).is_some_and(|&(low, _)| low <= rank.0)
+    }
+
+    /// Adds one rank.
+    pub fn insert(&mut self, rank: Rank) {
+        if self.contains(rank) {
+            return;
+        }
+        let at = self.ranges.partition_point(|&(low, _)| low < rank.0);
+        self.ranges.insert(at, (rank.0, rank.0));
+        if at + 1 < self.ranges.len() && self.ranges[at + 1].0 == rank.0.saturating_add(1) {
+            self.ranges[at].1 = self.ranges.remove(at + 1).1;
+        }
+        if at > 0 && self.ranges[at - 1].1.saturating_add(1) == rank.0 {
+            self.ranges[at - 1].1 = self.ranges.remove(at).1;
+        }
+    }
+
+    /// How many ranks of a world of `size` are in the set.
+    pub fn count_below(&self, size: u32) -> u32 {
+        self.ranges
+            .iter()
+            .filter(|&&(low, _)| low < size)
+            .map(|&(low, high)| high.min(size - 1) - low + 1)
+            .sum()
+    }
+
+    /// The greatest rank named, unless the set is empty or means every rank.
+    pub fn greatest(&self) -> Option<Rank> {
+        self.ranges.last().map(|&(_, high)| Rank(high)).filter(|r| r.0 != u32::MAX)
+    }
+}
+
+impl FromIterator<Rank> for RankSet {
+    fn from_iter<I: IntoIterator<Item = Rank>>(ranks: I) -> Self {
+        Self::from_ranges(ranks.into_iter().map(|r| (r.0, r.0)).collect())
+    }
+}
+
+impl FromStr for RankSet {
+    type Err = InvalidRankSet;
+    fn from_str(text: &str) -> Result<Self, InvalidRankSet> {
+        match text {
+            "all" => return Ok(Self::all()),
+            "none" => return Ok(Self::none()),
+            _ => {}
+        }
+        let mut ranges = Vec::new();
+        for part in text.split(',') {
+            let bad = || InvalidRankSet::Part(part.to_owned());
+            let number = |t: &str| t.parse::<u32>().ok().filter(|&n| n != u32::MAX).ok_or_else(bad);
+            let (low, high) = match part.split_once('-') {
+                Some((low, high)) => (number(low)?, number(high)?),
+                None => (number(part)?, number(part)?),
+            };
+            if high < low {
+                return Err(InvalidRankSet::Backwards(low, high));
+            }
+            ranges.push((low, high));
+        }
+        Ok(Self::from_ranges(ranges))
+    }
+}
+
+impl fmt::Display for RankSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ranges.is_empty() {
+            return f.write_str("none");
+        }
+        for (i, &(low, high)) in self.ranges.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            match (low, high) {
+                (0, u32::MAX) => f.write_str("all")?,
+                _ if low == high => write!(f, "{comma}{low}")?,
+                _ => write!(f, "{comma}{low}-{high}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_people_write_is_understood() {
+        let set: RankSet = "0,2-4,3,9".parse().unwrap();
+        assert_eq!(set.to_string(), "0,2-4,9");
+        assert!(set.contains(Rank(3)) && !set.contains(Rank(1)) && !set.contains(Rank(10)));
+        assert_eq!(set.count_below(4), 3);
+        assert_eq!("all".parse::<RankSet>().unwrap().count_below(7), 7);
+        assert_eq!("none".parse::<RankSet>().unwrap().count_below(7), 0);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for bad in ["", "x", "1-", "-1", "1,,2", "4294967295", "1 2"] {
+            assert!(matches!(bad.parse::<RankSet>(), Err(InvalidRankSet::Part(_))), "{bad:?}");
+        }
+        assert_eq!("4-2".parse::<RankSet>(), Err(InvalidRankSet::Backwards(4, 2)));
+    }
+
+    proptest! {
+        #[test]
+        fn inserting_one_by_one_equals_building_at_once(ranks in proptest::collection::vec(0u32..40, 0..40)) {
+            let mut grown = RankSet::none();
+            for &r in &ranks {
+                grown.insert(Rank(r));
+            }
+            let built: RankSet = ranks.iter().map(|&r| Rank(r)).collect();
+            prop_assert_eq!(&grown, &built);
+            for r in 0..45 {
+                prop_assert_eq!(grown.contains(Rank(r)), ranks.contains(&r));
+            }
+            if !ranks.is_empty() {
+                prop_assert_eq!(built.to_string().parse::<RankSet>().unwrap(), built);
+            }
+        }
+    }
+}

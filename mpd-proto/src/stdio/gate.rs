@@ -1,0 +1,76 @@
+//! Who may write to one output: everybody in turn while lines are whole, one rank alone while it is
+//! in the middle of a line, nobody while the output is full.
+//!
+//! The gate is asked *before* a rank's pipe is read, so nothing that was read ever has to wait.
+
+/// Bytes waiting for the output beyond which nothing more is read for it.
+pub const MAX_WAITING: usize = 256 * 1024;
+
+/// The gate of one output. Owners are numbered by the caller (rank and stream).
+#[derive(Debug, Default)]
+pub struct Gate {
+    owner: Option<u32>,
+    waiting: usize,
+    closed: bool,
+}
+
+impl Gate {
+    /// Whether `source` may be read now.
+    pub fn admits(&self, source: u32) -> bool {
+        self.closed || (self.waiting < MAX_WAITING && self.owner.is_none_or(|o| o == source))
+    }
+
+    /// `source` wrote a record; it `open`s a line, goes on with one, or ended it.
+    pub fn wrote(&mut self, source: u32, open: bool) {
+        if open {
+            self.owner = Some(source);
+        } else if self.owner == Some(source) {
+            self.owner = None;
+        }
+    }
+
+    /// That many bytes now wait for the output.
+    pub fn set_waiting(&mut self, bytes: usize) {
+        self.waiting = bytes;
+    }
+
+    /// Bytes that wait for the output.
+    pub const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The output is gone: whatever comes is thrown away, so everybody may be read.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.owner = None;
+        self.waiting = 0;
+    }
+
+    /// Whether the output is gone.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_in_the_middle_of_a_line_has_the_output_alone() {
+        let mut gate = Gate::default();
+        gate.wrote(3, true);
+        assert!(gate.admits(3) && !gate.admits(4));
+        gate.wrote(3, false);
+        assert!(gate.admits(4));
+    }
+
+    #[test]
+    fn a_full_output_admits_nobody_and_a_closed_one_everybody() {
+        let mut gate = Gate::default();
+        gate.set_waiting(MAX_WAITING);
+        assert!(!gate.admits(0));
+        gate.close();
+        assert!(gate.admits(0));
+    }
+}

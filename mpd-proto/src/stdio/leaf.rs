@@ -1,0 +1,175 @@
+//! Where the lines of one output stream of one rank end.
+//!
+//! The leaf is the only place that decides it: at a newline, at the end of the stream, after
+//! [`SILENCE`] without a byte, or when a line has gone on for longer than [`HOLD_TIME`]. What leaves
+//! it is a [`Record`] with marks; everything behind obeys the marks and keeps no timers.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// An unfinished line is shown after this long without a further byte: a prompt appears.
+pub const SILENCE: Duration = Duration::from_millis(200);
+
+/// A line that goes on and on is cut after this long, so that it cannot keep the others out.
+pub const HOLD_TIME: Duration = Duration::from_secs(2);
+
+/// Bytes of an unfinished line that are held back; a longer one is passed on in pieces while the
+/// output is kept for its rank alone.
+pub const HOLD_BYTES: usize = 64 * 1024;
+
+/// A piece of output: `head` then `body`, in whole lines as the marks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The first byte begins a line.
+    pub begin: bool,
+    /// The last byte ends a line (which need not be a newline: see the module).
+    pub end: bool,
+    /// Bytes held back from earlier.
+    pub head: &'a [u8],
+    /// Bytes that just came.
+    pub body: &'a [u8],
+}
+
+/// The line state of one stream.
+#[derive(Debug, Default)]
+pub struct Leaf {
+    held: Vec<u8>,
+    /// A record without end mark is out.
+    open: bool,
+    /// Since when the present unfinished line has been going on, pauses not counted.
+    since: Option<Time>,
+    last: Time,
+}
+
+impl Leaf {
+    /// Takes bytes that were just read; calls `emit` with what may be passed on.
+    pub fn push(&mut self, now: Time, bytes: &[u8], emit: &mut impl FnMut(Record<'_>)) {
+        self.last = now;
+        let rest = match memchr::memrchr(b'\n', bytes) {
+            None => bytes,
+            Some(newline) => {
+                let (body, rest) = bytes.split_at(newline + 1);
+                emit(Record { begin: !self.open, end: true, head: &self.held, body });
+                self.held.clear();
+                self.open = false;
+                self.since = None;
+                rest
+            }
+        };
+        if rest.is_empty() {
+            return;
+        }
+        self.since.get_or_insert(now);
+        if self.held.len() + rest.len() <= HOLD_BYTES && !self.open {
+            self.held.extend_from_slice(rest);
+        } else {
+            emit(Record { begin: !self.open, end: false, head: &self.held, body: rest });
+            self.held.clear();
+            self.open = true;
+        }
+    }
+
+    /// When [`Leaf::flush`] is due, unless bytes come before.
+    pub fn deadline(&self) -> Option<Time> {
+        self.since.map(|since| (self.last + SILENCE).min(since + HOLD_TIME))
+    }
+
+    /// Ends the unfinished line, because its deadline passed or the stream ended.
+    pub fn flush(&mut self, emit: &mut impl FnMut(Record<'_>)) {
+        if self.open || !self.held.is_empty() {
+            emit(Record { begin: !self.open, end: true, head: &self.held, body: &[] });
+        }
+        self.held.clear();
+        self.open = false;
+        self.since = None;
+    }
+
+    /// Reading was paused until now: the time does not count against the line.
+    pub fn resumed(&mut self, now: Time) {
+        if self.since.is_some() {
+            self.since = Some(now);
+            self.last = now;
+        }
+    }
+
+    /// Whether a record without end mark is out: the output belongs to this rank until its end.
+    pub const fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Out(Vec<(bool, bool, Vec<u8>)>);
+
+    impl Out {
+        fn take(&mut self) -> impl FnMut(Record<'_>) {
+            |r| self.0.push((r.begin, r.end, [r.head, r.body].concat()))
+        }
+    }
+
+    #[test]
+    fn an_unfinished_line_is_held_until_silence() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let now = Time::ZERO;
+        leaf.push(now, b"one\ntw", &mut out.take());
+        assert_eq!(out.0, [(true, true, b"one\n".to_vec())]);
+        assert_eq!(leaf.deadline(), Some(now + SILENCE));
+        let later = now + Duration::from_millis(150);
+        leaf.push(later, b"o", &mut out.take());
+        assert_eq!(leaf.deadline(), Some(later + SILENCE));
+        leaf.flush(&mut out.take());
+        assert_eq!(out.0[1], (true, true, b"two".to_vec()));
+        assert_eq!(leaf.deadline(), None);
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_after_the_hold_time_although_bytes_keep_coming() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let mut now = Time::ZERO;
+        for _ in 0..30 {
+            now = now + Duration::from_millis(100);
+            leaf.push(now, b"\r 10%", &mut out.take());
+        }
+        assert!(leaf.deadline().unwrap() <= now, "due by {HOLD_TIME:?} although never silent");
+        leaf.resumed(now);
+        assert_eq!(leaf.deadline(), Some(now + SILENCE), "a pause does not count");
+    }
+
+    #[test]
+    fn a_line_longer_than_the_hold_is_passed_on_in_marked_pieces() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let piece = vec![b'x'; HOLD_BYTES];
+        leaf.push(Time::ZERO, &piece, &mut out.take());
+        assert!(out.0.is_empty() && !leaf.is_open());
+        leaf.push(Time::ZERO, b"y", &mut out.take());
+        assert!(leaf.is_open());
+        leaf.push(Time::ZERO, b"z", &mut out.take());
+        leaf.push(Time::ZERO, b"\n", &mut out.take());
+        let marks: Vec<_> = out.0.iter().map(|r| (r.0, r.1)).collect();
+        assert_eq!(marks, [(true, false), (false, false), (false, true)]);
+        assert!(!leaf.is_open());
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost_doubled_or_moved(
+            chunks in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'a'), Just(b'b')], 0..9), 0..20),
+        ) {
+            let (mut leaf, mut out) = (Leaf::default(), Out::default());
+            for chunk in &chunks {
+                leaf.push(Time::ZERO, chunk, &mut out.take());
+            }
+            leaf.flush(&mut out.take());
+            let got: Vec<u8> = out.0.iter().flat_map(|r| r.2.clone()).collect();
+            prop_assert_eq!(got, chunks.concat());
+            prop_assert!(out.0.iter().rev().skip(1).all(|r| r.2.last() == Some(&b'\n')));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Sections to a job: what each option of a program means, what holds for all programs, and the
+//! specification made of both. Pure: everything it knows of the world is in the [`Caller`].
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, MAX_RANKS, Misfit};
+
+use crate::caller::Caller;
+use crate::environment::{self, Choice, Variables};
+use crate::job_options::{JobOptions, Universe, absolute};
+use crate::limits::LimitChange;
+use crate::once::Once;
+use crate::options::{Key, Reach};
+use crate::scan::{Section, Setting};
+use crate::soft::Soft;
+use crate::usage::Usage;
+
+/// Where a program is searched if there is no `PATH` at all.
+const DEFAULT_SEARCH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// Collects sections until there is a job.
+#[derive(Debug)]
+pub struct Argsets<'a> {
+    caller: &'a Caller,
+    /// The options of the job as a whole.
+    pub job: JobOptions,
+    defaults: Local,
+    programs: Vec<Program>,
+}
+
+/// A section with a program.
+#[derive(Debug)]
+struct Program {
+    local: Local,
+    words: Vec<OsString>,
+    origin: Option<String>,
+}
+
+impl<'a> Argsets<'a> {
+    /// Nothing yet.
+    pub fn new(caller: &'a Caller) -> Self {
+        let (job, defaults) = (JobOptions::default(), Local::default());
+        Self { caller, job, defaults, programs: Vec::new() }
+    }
+
+    /// Adds one section; `origin` is where it comes from, if not from the command line.
+    pub fn add(&mut self, section: Section, origin: Option<String>) -> Result<(), Usage> {
+        self.note(section, origin.clone()).map_err(|e| e.at(origin.as_ref()))
+    }
+
+    fn note(&mut self, section: Section, origin: Option<String>) -> Result<(), Usage> {
+        let mut local = Local::default();
+        for setting in &section.settings {
+            match setting.opt.reach {
+                Reach::Argset => local.note(setting)?,
+                Reach::Defaults => self.defaults.note(setting)?,
+                Reach::Job | Reach::Instead | Reach::Unavailable(_) => {
+                    self.job.note(setting, &self.caller.directory)?;
+                }
+            }
+        }
+        match section.program {
+            Some(words) => self.programs.push(Program { local, words, origin }),
+            None => {
+                let local = section.settings.iter().find(|s| s.opt.reach == Reach::Argset);
+                if let Some(setting) = local {
+                    return Err(without_program(setting));
+                }
+            }
+        }
+        if self.programs.len() > MAX_ARGSETS {
+            let text = format!("a job may have at most {MAX_ARGSETS} programs");
+            return Err(Usage::new(text));
+        }
+        Ok(())
+    }
+
+    /// Whether a program was given.
+    pub fn has_programs(&self) -> bool {
+        !self.programs.is_empty()
+    }
+
+    /// The job.
+    pub fn finish(&self) -> Result<JobSpec, Usage> {
+        if self.programs.is_empty() {
+            return Err(Usage::syntax("there is no program to run"));
+        }
+        let mut environments = Environments::default();
+        let mut argsets = Vec::with_capacity(self.programs.len());
+        for program in &self.programs {
+            let argset = self.argset(program, &mut environments);
+            argsets.push(argset.map_err(|e| e.at(program.origin.as_ref()))?);
+        }
+        let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
+        let spec = JobSpec {
+            argsets,
+            environments: environments.distinct,
+            alias: self.job.alias(),
+            tmpdir: match self.caller.variable(b"TMPDIR") {
+                None | Some(b"") => b"/tmp".to_vec(),
+                Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
+            },
+            stdin: self.job.stdin(),
+            output: self.job.output()?,
+            on_failure: self.job.on_failure(),
+            timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,
+            universe_size: match self.job.universe.get() {
+                None | Some(Universe::Infinite) => None,
+                Some(&Universe::Size(size)) => Some(size),
+                // A universe smaller than its first world would be none.
+                Some(Universe::System) => {
+                    Some(self.caller.cpus.max(u32::try_from(size).unwrap_or(u32::MAX)))
+                }
+            },
+            report_ends: self.job.exits().any(),
+        };
+        match spec.check() {
+            Ok(()) => Ok(spec),
+            Err(misfit @ (Misfit::StdinRank(..) | Misfit::TooManyRanks(_))) => {
+                Err(Usage::syntax(misfit.to_string()))
+            }
+            Err(misfit) => Err(Usage::new(misfit.to_string())),
+        }
+    }
+
+    fn argset(&self, program: &Program, environments: &mut Environments) -> Result<Argset, Usage> {
+        let (own, all) = (&program.local, &self.defaults);
+        let caller = self.caller;
+        let [name, args @ ..] = &program.words[..] else {
+            return Err(Usage::syntax("there is no program to run"));
+        };
+        let variables = environment::assemble(
+            &caller.environment,
+            &all.environment,
+            &own.environment,
+        )?;
+        let mut limits = caller.limits.clone();
+        for (change, by) in all.limits.iter().chain(&own.limits) {
+            change.apply(&mut limits).map_err(|e| Usage::new(format!("{by}: {e}")))?;
+        }
+        Ok(Argset {
+            size: size(own, all)?,
+            program: name.clone().into_vec(),
+            args: args.iter().map(|a| a.clone().into_vec()).collect(),
+            search: search(caller, own.path.or(&all.path).get(), &variables),
+            environment: environments.index(variables),
+            directory: match own.directory.or(&all.directory).get() {
+                Some(dir) => absolute(&caller.directory, dir),
+                None => caller.directory.clone().into_os_string().into_vec(),
+            },
+            umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
+            limits,
+        })
+    }
+}
+
+/// What the options of one program say, or the defaults for all.
+#[derive(Debug, Default)]
+struct Local {
+    processes: Once<u32>,
+    soft: Once<Soft>,
+    directory: Once<PathBuf>,
+    path: Once<OsString>,
+    umask: Once<u32>,
+    limits: Vec<(LimitChange, String)>,
+    environment: Choice,
+}
+
+impl Local {
+    fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
+        match setting.opt.key {
+            Key::Processes => self.processes.set(processes(setting)?, setting),
+            Key::Soft => {
+                let soft = setting.text()?.parse().map_err(|e| setting.error(e))?;
+                self.soft.set(soft, setting)
+            }
+            Key::Directory => self.directory.set(setting.nonempty()?.into(), setting),
+            Key::Path => self.path.set(setting.nonempty()?.into(), setting),
+            Key::Umask => self.umask.set(umask(setting)?, setting),
+            Key::Limit => {
+                let change: LimitChange =
+                    setting.text()?.parse().map_err(|e| setting.error(e))?;
+                let other = self.limits.iter().find(|(c, _)| c.same_resource(&change));
+                if let Some((_, by)) = other.filter(|(c, _)| *c != change) {
+                    let text = format!("{by} and {setting} contradict each other");
+                    return Err(Usage::syntax(text));
+                }
+                self.limits.push((change, setting.to_string()));
+                Ok(())
+            }
+            Key::EnvSet | Key::EnvList | Key::EnvAll | Key::EnvNone | Key::EnvExport => {
+                self.environment.note(setting)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The environments of a job, each once.
+#[derive(Default)]
+struct Environments {
+    distinct: Vec<Vec<Bytes>>,
+}
+
+impl Environments {
+    fn index(&mut self, variables: Variables) -> u32 {
+        let joined: Vec<Bytes> =
+            variables.into_iter().map(|(name, value)| [name, value].join(&b'=')).collect();
+        // Programs mostly share the environment of their neighbour: look there first.
+        let at = self.distinct.iter().rposition(|known| *known == joined).unwrap_or_else(|| {
+            self.distinct.push(joined);
+            self.distinct.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+}
+
+fn size(own: &Local, all: &Local) -> Result<u32, Usage> {
+    let most = own.processes.or(&all.processes).get().copied().unwrap_or(1);
+    let soft = own.soft.or(&all.soft);
+    match soft.get().map(|s| s.largest_up_to(most)) {
+        None => Ok(most),
+        Some(Some(size)) => Ok(size),
+        Some(None) => {
+            let text = format!("{} allows no number of processes from 1 to {most}", soft.by());
+            Err(Usage::syntax(text))
+        }
+    }
+}
+
+fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> Bytes {
+    let inherited = variables.iter().find(|(name, _)| name == b"PATH").map(|(_, v)| v.clone());
+    let inherited = inherited.unwrap_or_else(|| DEFAULT_SEARCH.to_vec());
+    match path {
+        None => inherited,
+        Some(path) => {
+            // Relative directories are the caller's, who sees them; the ranks' may be elsewhere.
+            let dirs = path.as_bytes().split(|&b| b == b':').map(OsStr::from_bytes);
+            let mut dirs: Vec<Bytes> = dirs.map(|d| absolute(&caller.directory, d)).collect();
+            dirs.push(inherited);
+            dirs.join(&b':')
+        }
+    }
+}
+
+fn processes(setting: &Setting) -> Result<u32, Usage> {
+    let text = setting.text()?;
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(setting.error(format!("{text:?} is not a number of processes")));
+    }
+    match text.parse() {
+        Ok(0) => Err(setting.error("the number of processes must be at least 1")),
+        Ok(n @ ..=MAX_RANKS) => Ok(n),
+        _ => Err(setting.error(format!("a job may have at most {MAX_RANKS} processes"))),
+    }
+}
+
+/// Octal with a leading 0, hexadecimal with 0x. A bare number of several digits is refused: MPD
+/// took it as decimal and every shell takes it as octal, and a wrong mask bares files to others.
+fn umask(setting: &Setting) -> Result<u32, Usage> {
+    let text = setting.text()?;
+    let lower = text.to_ascii_lowercase();
+    let (digits, radix) = match (lower.strip_prefix("0x"), lower.strip_prefix("0o")) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(digits)) => (digits, 8),
+        (None, None) => (lower.as_str(), 8),
+    };
+    let bare = radix == 8 && digits.len() > 1 && !lower.starts_with('0');
+    if bare && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let text = format!("write 0{text} if it is octal, as in a shell, or 0x... for hexadecimal");
+        return Err(setting.error(text));
+    }
+    match u32::from_str_radix(digits, radix) {
+        Ok(mask) if mask <= 0o777 && digits.bytes().all(|b| b.is_ascii_hexdigit()) => Ok(mask),
+        _ => Err(setting.error("it must be a mask from 0 to 0777, like 022 or 0x12")),
+    }
+}
+
+fn without_program(setting: &Setting) -> Usage {
+    let all = setting.opt.names.iter().find_map(|name| {
+        let global = format!("g{name}");
+        crate::options::find(global.as_bytes()).filter(|o| o.reach == Reach::Defaults)
+    });
+    Usage::syntax(match all {
+        Some(opt) => format!(
+            "{setting} has no program after it; for all programs it is -{}",
+            opt.names[0]
+        ),
+        None => format!("{setting} has no program after it"),
+    })
+}

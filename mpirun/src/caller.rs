@@ -1,0 +1,111 @@
+//! What the process was started with, read once in `main` and passed down; nothing else in the
+//! command-line half looks at the process.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use mpd_proto::job::{Bytes, Limit};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::stat::{Mode, umask};
+
+/// A snapshot of what the process inherited.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The words of the command line, without the program's own name.
+    pub arguments: Vec<OsString>,
+    /// The name we were started as (`mpirun`, `mpiexec`), for messages.
+    pub name: String,
+    /// The environment in its order; of a variable that is there twice, the first.
+    pub environment: Vec<(Bytes, Bytes)>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// The file mode creation mask.
+    pub umask: u32,
+    /// All resource limits. Take the snapshot before raising any.
+    pub limits: Vec<Limit>,
+    /// How many CPUs we may use, for `-usize SYSTEM`.
+    pub cpus: u32,
+}
+
+impl Caller {
+    /// Reads everything. Call it while the process has one thread: the mask can only be read by
+    /// setting it.
+    ///
+    /// # Errors
+    /// The working directory or a limit cannot be read.
+    pub fn snapshot() -> io::Result<Self> {
+        let mut words = std::env::args_os();
+        let name = words.next().and_then(|w| Some(Path::new(&w).file_name()?.to_owned()));
+        let mask = umask(Mode::from_bits_truncate(0o077));
+        umask(mask);
+        let directory = std::env::current_dir().map_err(|e| {
+            io::Error::new(e.kind(), format!("cannot tell the current directory: {e}"))
+        })?;
+        Ok(Self {
+            arguments: words.collect(),
+            name: name.map_or_else(|| "mpirun".into(), |n| n.to_string_lossy().into_owned()),
+            environment: std::env::vars_os()
+                .map(|(name, value)| (name.into_vec(), value.into_vec()))
+                .collect(),
+            directory,
+            umask: mask.bits(),
+            limits: limits()?,
+            cpus: std::thread::available_parallelism()
+                .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        })
+    }
+
+    /// The value of a variable.
+    pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
+        self.environment.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_slice())
+    }
+}
+
+/// All limits of this process, in the order of the kernel's numbers.
+fn limits() -> io::Result<Vec<Limit>> {
+    let mut limits = Vec::with_capacity(RESOURCES.len());
+    for resource in RESOURCES {
+        let (soft, hard) = getrlimit(resource)?;
+        limits.push(Limit { resource: resource as u8, soft, hard });
+    }
+    limits.sort_unstable_by_key(|l| l.resource);
+    Ok(limits)
+}
+
+/// Every resource that Linux limits.
+const RESOURCES: [Resource; 16] = [
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_LOCKS,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_MSGQUEUE,
+    Resource::RLIMIT_NICE,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_RSS,
+    Resource::RLIMIT_RTPRIO,
+    Resource::RLIMIT_RTTIME,
+    Resource::RLIMIT_SIGPENDING,
+    Resource::RLIMIT_STACK,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_has_every_limit_once_and_a_directory() {
+        let caller = Caller::snapshot().unwrap();
+        let numbers: Vec<u8> = caller.limits.iter().map(|l| l.resource).collect();
+        assert_eq!(numbers, (0..16).collect::<Vec<u8>>());
+        assert!(caller.directory.is_absolute());
+        assert!(caller.cpus > 0 && !caller.name.is_empty());
+        assert_eq!(caller.variable(b"PATH").map(<[u8]>::to_vec), std::env::var_os("PATH").map(OsString::into_vec));
+        assert_eq!(Caller::snapshot().unwrap().umask, caller.umask, "the mask was put back");
+    }
+}

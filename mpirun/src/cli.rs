@@ -1,0 +1,145 @@
+//! The command line, from the words to what is to be done. Reads the configuration file, if one is
+//! named, and touches nothing else.
+//!
+//! Why not clap alone: it knows neither `:` nor long options with one dash, and MPI users type
+//! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
+//! from the same table for what it does well: man pages and completions (`docs`).
+
+use std::path::{Path, PathBuf};
+
+use mpd_proto::job::JobSpec;
+
+use crate::argsets::Argsets;
+use crate::caller::Caller;
+use crate::configfile::{self, Origin};
+pub use crate::job_options::ExitReports;
+use crate::options::{Key, Reach};
+use crate::scan::{self, Section, Setting};
+pub use crate::usage::Usage;
+use crate::{dryrun, help};
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Run a job.
+    Run(Box<Run>),
+    /// Print this text: the help.
+    Help(String),
+    /// Print this text: the version.
+    Version(String),
+    /// Write man pages and completions into this directory.
+    GenerateDocs(PathBuf),
+    /// Print this text: what the job would be.
+    DryRun(String),
+}
+
+/// A job to run.
+#[derive(Debug)]
+pub struct Run {
+    /// The job.
+    pub spec: JobSpec,
+    /// Which reports of exit codes are wanted.
+    pub exits: ExitReports,
+    /// Whether to say what is being done.
+    pub verbose: bool,
+}
+
+/// Makes sense of the command line.
+///
+/// # Errors
+/// It makes none; the error is the line to print.
+pub fn parse(caller: &Caller) -> Result<Request, Usage> {
+    understand(caller).map_err(|e| e.by(&caller.name))
+}
+
+fn understand(caller: &Caller) -> Result<Request, Usage> {
+    if caller.arguments.is_empty() {
+        return Err(Usage::syntax("there is no program to run"));
+    }
+    let sections = scan::sections(&caller.arguments)?;
+    if let Some(request) = instead(caller, &sections)? {
+        return Ok(request);
+    }
+    let mut argsets = Argsets::new(caller);
+    let with_file = sections
+        .iter()
+        .flat_map(|s| &s.settings)
+        .any(|s| s.opt.key == Key::ConfigFile);
+    let count = sections.len();
+    for (at, section) in sections.into_iter().enumerate() {
+        // Only the first section may have no program: MPD's way to write what concerns all.
+        let leading = at == 0 && count > 1 && !section.is_empty();
+        if section.program.is_none() && !leading && !with_file {
+            return Err(missing_program(at, count, &section));
+        }
+        argsets.add(section, None)?;
+    }
+    if let Some(file) = argsets.job.config_file.get().cloned() {
+        if argsets.has_programs() {
+            let text = "the programs are either in -configfile or on the command line, not in both";
+            return Err(Usage::syntax(text));
+        }
+        read_programs(&mut argsets, &file)?;
+    }
+    let spec = argsets.finish()?;
+    let exits = argsets.job.exits();
+    if argsets.job.dry_run {
+        return Ok(Request::DryRun(dryrun::render(&spec, &exits, caller)));
+    }
+    Ok(Request::Run(Box::new(Run { spec, exits, verbose: argsets.job.verbose })))
+}
+
+/// What is asked for instead of a job, if anything is.
+fn instead(caller: &Caller, sections: &[Section]) -> Result<Option<Request>, Usage> {
+    let mut settings = sections.iter().flat_map(|s| &s.settings);
+    let Some(setting) = settings.find(|s| s.opt.reach == Reach::Instead) else { return Ok(None) };
+    Ok(Some(match setting.opt.key {
+        Key::GenerateDocs => Request::GenerateDocs(setting.nonempty()?.into()),
+        Key::Version => Request::Version(help::version(&caller.name)),
+        Key::HelpAll => Request::Help(help::complete(&caller.name)),
+        _ => Request::Help(help::short(&caller.name)),
+    }))
+}
+
+/// Adds the sections of a configuration file.
+fn read_programs(argsets: &mut Argsets<'_>, file: &Path) -> Result<(), Usage> {
+    let name = file.display();
+    let bytes = configfile::read(file)
+        .map_err(|e| Usage::new(format!("cannot read the -configfile {name}: {}", plain(&e))))?;
+    let lines = configfile::lines(&bytes).map_err(|e| Usage::new(format!("{name} {e}")))?;
+    for line in lines {
+        let origin = Origin { file, line: line.number };
+        for section in scan::sections(&line.words).map_err(|e| e.at(Some(&origin)))? {
+            if let Some(setting) = section.settings.iter().find(|s| misplaced(s)) {
+                let text = format!("{} is for the command line only", setting.name());
+                return Err(Usage::new(text).at(Some(&origin)));
+            }
+            argsets.add(section, Some(origin.to_string()))?;
+        }
+    }
+    match argsets.has_programs() {
+        true => Ok(()),
+        false => Err(Usage::new(format!("there is no program in the -configfile {name}"))),
+    }
+}
+
+/// Whether an option makes no sense in a file.
+fn misplaced(setting: &Setting) -> bool {
+    setting.opt.reach == Reach::Instead || setting.opt.key == Key::ConfigFile
+}
+
+fn missing_program(at: usize, count: usize, section: &Section) -> Usage {
+    Usage::syntax(match (at, count, section.settings.last()) {
+        (_, 1, _) => "there is no program to run".to_owned(),
+        (0, _, _) => "there is nothing before the first ':'".to_owned(),
+        (_, _, Some(last)) => format!("there is no program after {last} (section {})", at + 1),
+        (_, _, None) if at + 1 == count => "there is nothing after the last ':'".to_owned(),
+        (_, _, None) => format!("there is nothing between two ':' (section {})", at + 1),
+    })
+}
+
+/// The system's words without the error number, which tells people nothing.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,141 @@
+//! The text of `-dry-run`: what would be run, one block per program, in words that can be pasted
+//! into a shell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use mpd_proto::RankSet;
+use mpd_proto::job::{Argset, Bytes, JobSpec, LabelFormat, OnFailure};
+
+use crate::caller::Caller;
+use crate::job_options::ExitReports;
+use crate::limits;
+
+/// The job as people read it.
+pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
+    let mut text = String::new();
+    for (name, value) in job_lines(spec, exits) {
+        line(&mut text, name, &value);
+    }
+    let mut first = 0;
+    for argset in &spec.argsets {
+        let ranks = RankSet::from_ranges(vec![(first, first + argset.size - 1)]);
+        first += argset.size;
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "ranks {ranks}:");
+        let words = std::iter::once(&argset.program).chain(&argset.args);
+        let command: Vec<String> = words.map(|w| quoted(w)).collect();
+        line(&mut text, "  program", &command.join(" "));
+        line(&mut text, "  directory", &quoted(&argset.directory));
+        if !argset.program.contains(&b'/') {
+            line(&mut text, "  search", &quoted(&argset.search));
+        }
+        line(&mut text, "  umask", &format!("{:04o}", argset.umask));
+        limit_lines(&mut text, argset, caller);
+        let environment = spec.environments.get(argset.environment as usize);
+        environment_lines(&mut text, environment.map_or(&[][..], Vec::as_slice), caller);
+    }
+    text
+}
+
+/// What concerns the job as a whole, as far as it is not the default.
+fn job_lines(spec: &JobSpec, exits: &ExitReports) -> Vec<(&'static str, String)> {
+    let pattern = |p: &LabelFormat| quoted(p.as_bytes());
+    let output = &spec.output;
+    let path = |p: &std::path::PathBuf| quoted(p.as_os_str().as_bytes());
+    let flag = |set: bool| set.then(|| "yes".to_owned());
+    let lines = [
+        ("processes", Some(spec.size().to_string())),
+        ("alias", spec.alias.as_ref().map(|a| quoted(a.as_bytes()))),
+        ("standard input", Some(format!("rank {}", spec.stdin))),
+        ("label", output.label.as_ref().map(pattern)),
+        ("merge", flag(output.merge)),
+        ("timestamp", flag(output.timestamp)),
+        ("standard output", output.outfile.as_ref().map(pattern)),
+        ("standard error", output.errfile.as_ref().map(pattern)),
+        ("time limit", spec.timeout.map(|t| format!("{} s", t.as_secs_f64()))),
+        ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
+        ("universe size", spec.universe_size.map(|n| n.to_string())),
+        ("status file", exits.status_file.as_ref().map(path)),
+        ("exit code file", exits.ecfn.as_ref().map(path)),
+        ("print exit codes", flag(exits.print_all)),
+        ("temporary files", Some(quoted(&spec.tmpdir))),
+    ];
+    lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The limits that differ from the caller's.
+fn limit_lines(text: &mut String, argset: &Argset, caller: &Caller) {
+    for limit in argset.limits.iter().filter(|l| !caller.limits.contains(l)) {
+        let name = limits::name_of(limit.resource);
+        let (soft, hard) = (limits::shown(limit.soft), limits::shown(limit.hard));
+        line(text, "  limit", &format!("{name}={soft}:{hard}"));
+    }
+}
+
+/// The environment as differences to the caller's; in full, where that is less to read.
+fn environment_lines(text: &mut String, environment: &[Bytes], caller: &Caller) {
+    let old: BTreeMap<&[u8], &[u8]> =
+        caller.environment.iter().rev().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+    let names: BTreeSet<&[u8]> = environment.iter().map(|v| split(v).0).collect();
+    let removed: Vec<&[u8]> = old.keys().copied().filter(|n| !names.contains(n)).collect();
+    if removed.len() > environment.len() {
+        line(text, "  environment", "nothing but");
+        environment.iter().for_each(|variable| set_line(text, variable));
+        return;
+    }
+    let changed: Vec<&Bytes> = environment
+        .iter()
+        .filter(|v| old.get(split(v).0) != Some(&split(v).1))
+        .collect();
+    if removed.is_empty() && changed.is_empty() {
+        return line(text, "  environment", "the caller's");
+    }
+    line(text, "  environment", "the caller's, but");
+    for name in removed {
+        let _ = writeln!(text, "    without {}", quoted(name));
+    }
+    changed.into_iter().for_each(|variable| set_line(text, variable));
+}
+
+fn set_line(text: &mut String, variable: &[u8]) {
+    let (name, value) = split(variable);
+    let _ = writeln!(text, "    {}={}", String::from_utf8_lossy(name), quoted(value));
+}
+
+fn line(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "{name}: {value}");
+}
+
+fn split(variable: &[u8]) -> (&[u8], &[u8]) {
+    let at = variable.iter().position(|&b| b == b'=').unwrap_or(variable.len());
+    (&variable[..at], variable.get(at + 1..).unwrap_or_default())
+}
+
+/// A word as it can be typed into a shell, whatever bytes it has.
+fn quoted(word: &[u8]) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-+./:,=@%".contains(b);
+    match std::str::from_utf8(word) {
+        Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
+        Ok(text) if !text.contains(char::is_control) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        _ => {
+            let mut text = String::from("$'");
+            for &byte in word {
+                match byte {
+                    b'\n' => text.push_str("\\n"),
+                    b'\t' => text.push_str("\\t"),
+                    b'\\' | b'\'' => text.extend(['\\', char::from(byte)]),
+                    b' '..=b'~' => text.push(char::from(byte)),
+                    // Octal, always of three digits: a hexadecimal one would swallow what follows.
+                    _ => {
+                        let _ = write!(text, "\\{byte:03o}");
+                    }
+                }
+            }
+            text + "'"
+        }
+    }
+}

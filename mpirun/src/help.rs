@@ -1,0 +1,132 @@
+//! The texts of `-help`, `-help-all` and `-version`, made from the table of options.
+
+use std::fmt::Write as _;
+
+use crate::options::{Heading, OPTIONS, Opt};
+
+/// Width of the texts: a terminal's default.
+const WIDTH: usize = 80;
+
+/// Where descriptions begin.
+const COLUMN: usize = 30;
+
+/// The most used options; fits a screen.
+pub fn short(name: &str) -> String {
+    let mut text = usage(name);
+    sections(&mut text, |o| o.basic);
+    text
+}
+
+/// All options.
+pub fn complete(name: &str) -> String {
+    let mut text = usage(name);
+    for paragraph in NOTES {
+        let mut indented = Wrapped::new(&mut text, 0);
+        indented.words(paragraph);
+        text.push('\n');
+    }
+    sections(&mut text, |o| o.is_shown());
+    text
+}
+
+/// The version.
+pub fn version(name: &str) -> String {
+    format!("{name} (MPD) {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// What the table cannot say.
+pub(crate) const NOTES: [&str; 3] = [
+    "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
+     a word of its own. Options for one program stand in its section, before it; options for the \
+     job can stand in any section, or in a first one without a program. Each option can be \
+     written with one dash or two, and -option VALUE also as -option=VALUE. A '--' ends the \
+     options.",
+    "Exit code: 0 if all ranks exited with 0; else that of the first rank that failed, or 128 + \
+     the signal that killed it; 124 after -timeout; 125 if mpirun itself fails; 126 and 127 if a \
+     program cannot be executed or found.",
+    "Every rank gets the caller's environment, directory, umask and limits unless told otherwise, \
+     less the variables of a launcher that mpirun itself was started under.",
+];
+
+fn usage(name: &str) -> String {
+    format!(
+        "Usage: {name} [options] program [arguments] [: [options] program [arguments]]...\n\n"
+    )
+}
+
+fn sections(text: &mut String, shown: impl Fn(&Opt) -> bool) {
+    let mut first = true;
+    for heading in Heading::SHOWN {
+        let mut options = OPTIONS.iter().filter(|o| o.heading == heading && shown(o)).peekable();
+        if options.peek().is_none() {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            text.push('\n');
+        }
+        text.push_str(heading.title());
+        text.push_str(":\n");
+        options.for_each(|o| row(text, o));
+    }
+}
+
+fn row(text: &mut String, opt: &Opt) {
+    let mut left = String::from("  ");
+    for (i, name) in opt.names.iter().enumerate() {
+        let comma = if i == 0 { "" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(left, "{comma}-{name}");
+    }
+    for value in opt.values {
+        let _ = write!(left, " {value}");
+    }
+    text.push_str(&left);
+    let mut wrapped = Wrapped { text, at: left.len(), indent: COLUMN };
+    if left.len() + 2 > COLUMN {
+        wrapped.line();
+    }
+    wrapped.pad();
+    wrapped.words(opt.help);
+}
+
+/// Fills lines with words.
+struct Wrapped<'a> {
+    text: &'a mut String,
+    at: usize,
+    indent: usize,
+}
+
+impl<'a> Wrapped<'a> {
+    fn new(text: &'a mut String, indent: usize) -> Self {
+        Self { text, at: 0, indent }
+    }
+
+    fn words(&mut self, words: &str) {
+        for word in words.split(' ') {
+            if self.at > self.indent {
+                if self.at + 1 + word.len() > WIDTH {
+                    self.line();
+                    self.pad();
+                } else {
+                    self.text.push(' ');
+                    self.at += 1;
+                }
+            }
+            self.text.push_str(word);
+            self.at += word.len();
+        }
+        self.text.push('\n');
+    }
+
+    fn line(&mut self) {
+        self.text.push('\n');
+        self.at = 0;
+    }
+
+    fn pad(&mut self) {
+        while self.at < self.indent {
+            self.text.push(' ');
+            self.at += 1;
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The options that concern the job as a whole: gathered from every section, whichever it is, and
+//! turned into the job-wide parts of the specification.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mpd_proto::job::{Bytes, LabelFormat, OnFailure, OutputSpec};
+use mpd_proto::{Rank, RankSet};
+
+use crate::once::Once;
+use crate::options::Key;
+use crate::scan::Setting;
+use crate::usage::Usage;
+
+/// Longest time limit: about 30 years, so that it can be added to any clock.
+const MAX_TIMEOUT: Duration = Duration::from_secs(1_000_000_000);
+
+/// What happens with the ranks' exit codes, beside being summed up in our own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitReports {
+    /// Where to write how each rank ended (`-status-file`).
+    pub status_file: Option<PathBuf>,
+    /// Where to write the same in MPD's format (`-ecfn`).
+    pub ecfn: Option<PathBuf>,
+    /// Whether to print them (`-print-all-exitcodes`).
+    pub print_all: bool,
+}
+
+impl ExitReports {
+    /// Whether any report is wanted.
+    pub const fn any(&self) -> bool {
+        self.status_file.is_some() || self.ecfn.is_some() || self.print_all
+    }
+}
+
+/// What `-usize` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Universe {
+    /// This many.
+    Size(u32),
+    /// As many as there are CPUs.
+    System,
+    /// Not known.
+    Infinite,
+}
+
+/// The job's options as far as they were given.
+#[derive(Debug, Default)]
+pub struct JobOptions {
+    alias: Once<String>,
+    pub(crate) config_file: Once<PathBuf>,
+    pub(crate) dry_run: bool,
+    ecfn: Once<PathBuf>,
+    errfile: Once<LabelFormat>,
+    label: bool,
+    label_format: Once<LabelFormat>,
+    merge: bool,
+    on_failure: Once<OnFailure>,
+    outfile: Once<LabelFormat>,
+    print_exit_codes: bool,
+    status_file: Once<PathBuf>,
+    stdin: Once<RankSet>,
+    timeout: Once<Option<Duration>>,
+    timestamp: bool,
+    pub(crate) universe: Once<Universe>,
+    pub(crate) verbose: bool,
+}
+
+impl JobOptions {
+    /// Takes note of one option; `directory` is what relative patterns of files are relative to.
+    pub fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
+        match setting.opt.key {
+            Key::Alias => self.alias.set(alias(setting)?, setting)?,
+            Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
+            Key::ContinueOnFailure => self.on_failure.set(OnFailure::Continue, setting)?,
+            Key::DryRun => self.dry_run = true,
+            Key::ErrFile => self.errfile.set(file_pattern(setting, directory)?, setting)?,
+            Key::ExitCodeFile => self.ecfn.set(setting.nonempty()?.into(), setting)?,
+            Key::Label => self.label = true,
+            Key::LabelFormat => {
+                // MPD's users write "%r" and know that the colon comes by itself.
+                let text = [setting.value().as_bytes(), b": "].concat();
+                self.label_format.set(pattern(setting, &text)?, setting)?;
+            }
+            Key::LabelPattern => {
+                self.label_format.set(pattern(setting, setting.value().as_bytes())?, setting)?;
+            }
+            Key::Merge => self.merge = true,
+            Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
+            Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
+            Key::PrintExitCodes => self.print_exit_codes = true,
+            Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
+            Key::Stdin => {
+                let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
+                self.stdin.set(ranks, setting)?;
+            }
+            Key::Timeout => {
+                let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
+                self.timeout.set(limit, setting)?;
+            }
+            Key::Timestamp => self.timestamp = true,
+            Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
+            Key::Verbose => self.verbose = true,
+            // The other keys belong to programs, or ask for something other than a job.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What happens to the output.
+    pub fn output(&self) -> Result<OutputSpec, Usage> {
+        let label = match self.label_format.get() {
+            Some(format) => Some(format.clone()),
+            None if self.label || self.merge => LabelFormat::new(b"%r: ").ok(),
+            None => None,
+        };
+        Ok(OutputSpec {
+            label,
+            merge: self.merge,
+            timestamp: self.timestamp,
+            outfile: self.outfile.get().cloned(),
+            errfile: self.errfile.get().cloned(),
+        })
+    }
+
+    /// The ranks that get standard input: the first, unless told otherwise.
+    pub fn stdin(&self) -> RankSet {
+        self.stdin.get().cloned().unwrap_or_else(|| [Rank(0)].into_iter().collect())
+    }
+
+    /// The user's name for the job.
+    pub fn alias(&self) -> Option<String> {
+        self.alias.get().cloned()
+    }
+
+    /// What the first failing rank means.
+    pub fn on_failure(&self) -> OnFailure {
+        self.on_failure.get().copied().unwrap_or_default()
+    }
+
+    /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.
+    pub fn timeout(&self, variable: Option<&[u8]>) -> Result<Option<Duration>, Usage> {
+        match (self.timeout.get(), variable) {
+            (Some(&limit), _) => Ok(limit),
+            (None, None | Some(b"")) => Ok(None),
+            (None, Some(bytes)) => {
+                let text = String::from_utf8_lossy(bytes);
+                timeout(&text).map_err(|e| {
+                    Usage::new(format!("the variable MPIEXEC_TIMEOUT={text}: {e}"))
+                })
+            }
+        }
+    }
+
+    /// The reports of exit codes.
+    pub fn exits(&self) -> ExitReports {
+        ExitReports {
+            status_file: self.status_file.get().cloned(),
+            ecfn: self.ecfn.get().cloned(),
+            print_all: self.print_exit_codes,
+        }
+    }
+}
+
+fn alias(setting: &Setting) -> Result<String, Usage> {
+    let text = setting.text()?;
+    match text.is_empty() || text.contains(char::is_control) {
+        true => Err(setting.error("an alias is text without control characters, and not empty")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn on_failure(setting: &Setting) -> Result<OnFailure, Usage> {
+    match setting.value().as_bytes() {
+        b"end" => Ok(OnFailure::End),
+        b"continue" => Ok(OnFailure::Continue),
+        _ => Err(setting.error("it must be 'end' or 'continue'")),
+    }
+}
+
+fn universe(setting: &Setting) -> Result<Universe, Usage> {
+    let text = setting.text()?;
+    match text.to_ascii_uppercase().as_str() {
+        "SYSTEM" => Ok(Universe::System),
+        "INFINITE" => Ok(Universe::Infinite),
+        _ => match text.parse() {
+            Ok(size @ 1..) => Ok(Universe::Size(size)),
+            _ => Err(setting.error("it must be a number above 0, SYSTEM or INFINITE")),
+        },
+    }
+}
+
+/// A number of seconds; 0 means no limit.
+fn timeout(text: &str) -> Result<Option<Duration>, String> {
+    let seconds = match text.parse::<f64>() {
+        Ok(seconds) if text.starts_with(|c: char| c.is_ascii_digit() || c == '.') => seconds,
+        _ => return Err("it must be a number of seconds, like 30 or 0.5; 0 means no limit".into()),
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(limit) if limit > MAX_TIMEOUT => Err("nothing runs that long".into()),
+        // The limit is told in milliseconds; less than one must not become "no limit".
+        Ok(limit) if seconds > 0.0 => Ok(Some(limit.max(Duration::from_millis(1)))),
+        Ok(_) => Ok(None),
+        Err(_) => Err("nothing runs that long".into()),
+    }
+}
+
+fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
+    let fields = "known are %r rank, %h host, %p process id, %j job id, %a alias, %% percent sign";
+    LabelFormat::new(text).map_err(|field| match field {
+        // MPD's own ": " after a lone percent sign at the end makes it a field called ':'.
+        None | Some(':') => setting.error(format!("the % at the end has no letter; {fields}")),
+        Some(field) => setting.error(format!("there is no field %{field}; {fields}")),
+    })
+}
+
+/// A pattern of a file name, made absolute here, because the ranks may run elsewhere.
+fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usage> {
+    let name = setting.nonempty()?;
+    if Path::new(name).is_absolute() {
+        return pattern(setting, name.as_bytes());
+    }
+    let mut text = Bytes::new();
+    for &byte in directory.as_os_str().as_bytes() {
+        // A percent sign in the directory's name is not the user's field.
+        text.extend_from_slice(if byte == b'%' { b"%%" } else { std::slice::from_ref(&byte) });
+    }
+    text.push(b'/');
+    text.extend_from_slice(name.as_bytes());
+    pattern(setting, &text)
+}
+
+/// `path`, relative to `directory`, as bytes.
+pub(crate) fn absolute(directory: &Path, path: impl Into<OsString>) -> Bytes {
+    directory.join(path.into()).into_os_string().into_vec()
+}

@@ -1,0 +1,56 @@
+//! A setting that can be made once. Making it again with the same value changes nothing; with
+//! another value one of the two would be ignored without a word, so it is an error.
+
+use crate::scan::Setting;
+use crate::usage::Usage;
+
+/// A value and the option that gave it.
+#[derive(Clone, Debug)]
+pub struct Once<T>(Option<(T, String)>);
+
+impl<T: PartialEq> Once<T> {
+    /// Takes the value that `setting` gives.
+    pub fn set(&mut self, value: T, setting: &Setting) -> Result<(), Usage> {
+        match &self.0 {
+            Some((old, by)) if *old != value => {
+                Err(Usage::syntax(format!("{by} and {setting} contradict each other")))
+            }
+            _ => {
+                self.0 = Some((value, setting.to_string()));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<T> Once<T> {
+    /// The value, if there is one.
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_ref().map(|(value, _)| value)
+    }
+
+    /// The option that gave the value.
+    pub fn by(&self) -> &str {
+        self.0.as_ref().map_or("", |(_, by)| by)
+    }
+
+    /// The value that counts if `self` is what a section says and `defaults` what holds for all.
+    pub fn or<'a>(&'a self, defaults: &'a Self) -> &'a Self {
+        if self.0.is_some() { self } else { defaults }
+    }
+}
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Once<T> {
+    /// Compares the values, not the way they were written.
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for Once<T> {}

@@ -1,0 +1,413 @@
+//! The one table of options: what the scanner accepts, what the help, the man page and the shell
+//! completions show. An option's meaning is its [`Key`]; what it applies to is its [`Reach`]. The
+//! code that gives a key its effect is in `argsets` and `job_options`.
+
+/// Which setting an option makes. Several options can make the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// `-a`: the job's alias.
+    Alias,
+    /// `-configfile`.
+    ConfigFile,
+    /// `-on-failure continue` in other launchers' words.
+    ContinueOnFailure,
+    /// `-wdir`.
+    Directory,
+    /// `-dry-run`.
+    DryRun,
+    /// `-ecfn`: MPD's file of exit codes.
+    ExitCodeFile,
+    /// `-env`.
+    EnvSet,
+    /// `-envlist`.
+    EnvList,
+    /// `-envall`.
+    EnvAll,
+    /// `-envnone`.
+    EnvNone,
+    /// `-x`: Open MPI's way to export a variable.
+    EnvExport,
+    /// `-errfile-pattern`.
+    ErrFile,
+    /// `--generate-docs`, for `scripts/install`.
+    GenerateDocs,
+    /// `-help`.
+    Help,
+    /// `-help-all`.
+    HelpAll,
+    /// Has no effect here.
+    Ignored,
+    /// `-l`: labels.
+    Label,
+    /// `-label-fmt`: MPD's pattern, to which `": "` is added.
+    LabelFormat,
+    /// `-prepend-pattern`: Hydra's pattern, taken as it is.
+    LabelPattern,
+    /// Recognised, so that it can be refused by name.
+    Later,
+    /// `-rlimit`.
+    Limit,
+    /// `-m`: merge identical lines.
+    Merge,
+    /// `-on-failure`.
+    OnFailure,
+    /// `-outfile-pattern`.
+    OutFile,
+    /// `-path`.
+    Path,
+    /// `-print-all-exitcodes`.
+    PrintExitCodes,
+    /// `-n`.
+    Processes,
+    /// `-soft`.
+    Soft,
+    /// `-status-file`.
+    StatusFile,
+    /// `-s`: the receivers of standard input.
+    Stdin,
+    /// `-timeout`.
+    Timeout,
+    /// `-timestamp`.
+    Timestamp,
+    /// `-umask`.
+    Umask,
+    /// `-usize`.
+    UniverseSize,
+    /// `-verbose`.
+    Verbose,
+    /// `-version`.
+    Version,
+}
+
+/// What an option applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The program of its own section.
+    Argset,
+    /// Every section that does not say otherwise itself.
+    Defaults,
+    /// The whole job, wherever it is written.
+    Job,
+    /// There will be no job: something is printed or written instead.
+    Instead,
+    /// Nothing: the text says what this option needs that this version does not have.
+    Unavailable(&'static str),
+}
+
+/// Under which heading the help shows an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heading {
+    /// What is run, how often and where.
+    Programs,
+    /// The variables that ranks get.
+    Environment,
+    /// Labels, files, standard input.
+    Io,
+    /// Time limit, failures, exit codes.
+    Ending,
+    /// All that concerns the job as such, and help.
+    Job,
+    /// The defaults for several programs.
+    Defaults,
+    /// What exists so that other launchers' command lines work.
+    Accepted,
+    /// Not shown.
+    Hidden,
+}
+
+impl Heading {
+    /// The headings in the order of the help.
+    pub const SHOWN: [Self; 7] = [
+        Self::Programs,
+        Self::Environment,
+        Self::Io,
+        Self::Ending,
+        Self::Job,
+        Self::Defaults,
+        Self::Accepted,
+    ];
+
+    /// The heading as it is printed.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Programs => "Programs",
+            Self::Environment => "Environment",
+            Self::Io => "Input and output",
+            Self::Ending => "End of the job",
+            Self::Job => "Job and information",
+            Self::Defaults => "Defaults for all programs, unless a program has its own",
+            Self::Accepted => "Accepted without effect",
+            Self::Hidden => "",
+        }
+    }
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Opt {
+    /// What it sets.
+    pub key: Key,
+    /// All its spellings without dashes, the one we show first.
+    pub names: &'static [&'static str],
+    /// What its values are called; as many words follow it.
+    pub values: &'static [&'static str],
+    /// What it applies to.
+    pub reach: Reach,
+    /// Where the help shows it.
+    pub heading: Heading,
+    /// Whether the short help shows it.
+    pub basic: bool,
+    /// What it does. The first line is for the short help.
+    pub help: &'static str,
+}
+
+impl Opt {
+    /// Whether the two values `NAME VALUE` can also be the one word `NAME=VALUE`.
+    pub fn takes_assignment(&self) -> bool {
+        self.key == Key::EnvSet
+    }
+
+    /// Whether people should hear of it.
+    pub fn is_shown(&self) -> bool {
+        self.heading != Heading::Hidden
+    }
+}
+
+/// The option called `name` (without dashes).
+pub fn find(name: &[u8]) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|o| o.names.iter().any(|n| n.as_bytes() == name))
+}
+
+/// The known name nearest to `name`, if one is near enough to be meant.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let tolerated = 1.max(name.chars().count() / 3);
+    let rank = |known: &str| {
+        let distance = distance(name, known);
+        // Of two equally near names the one of the same length is the likelier: a slip of a key.
+        (distance, known.len().abs_diff(name.len()))
+    };
+    let shown = OPTIONS.iter().filter(|o| o.is_shown()).flat_map(|o| o.names.iter().copied());
+    shown
+        .map(|known| (rank(known), known))
+        .filter(|&((distance, _), known)| distance <= tolerated && distance < known.len().max(2))
+        .min_by_key(|&(rank, _)| rank)
+        .map(|(_, known)| known)
+}
+
+/// How many letters must be added, removed, changed or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let changed = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + changed);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+/// An option of the full help.
+const fn opt(
+    heading: Heading,
+    key: Key,
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    help: &'static str,
+) -> Opt {
+    Opt { key, names, values, reach: Reach::Job, heading, basic: false, help }
+}
+
+/// What the table's rows are refined with.
+impl Opt {
+    const fn basic(mut self) -> Self {
+        self.basic = true;
+        self
+    }
+
+    const fn of(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+}
+
+/// An option that this version refuses, with what it needs.
+const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
+    opt(Heading::Hidden, Key::Later, names, &[], "").of(Reach::Unavailable(needs))
+}
+
+const SEVERAL_HOSTS: &str = "a ring of several hosts";
+
+/// The table.
+#[rustfmt::skip]
+pub static OPTIONS: &[Opt] = {
+    use Heading::{Accepted, Defaults, Ending, Environment, Hidden, Io, Job, Programs};
+    use Reach::{Argset, Instead};
+    const ALL: Reach = Reach::Defaults;
+    &[
+    opt(Programs, Key::Processes, &["n", "np"], &["N"],
+        "run N processes of the program (default 1)").of(Argset).basic(),
+    opt(Programs, Key::Soft, &["soft"], &["SPEC"],
+        "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
+         list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
+    opt(Programs, Key::Directory, &["wdir", "wd"], &["DIR"],
+        "run in directory DIR (default: the current one)").of(Argset).basic(),
+    opt(Programs, Key::Path, &["path"], &["DIRS"],
+        "look for the program in DIRS, written as in PATH, before PATH").of(Argset),
+    opt(Programs, Key::Umask, &["umask"], &["MASK"],
+        "set the file mode creation mask: octal with a leading 0 (022) or hexadecimal with 0x; \
+         a single digit needs neither").of(Argset),
+    opt(Programs, Key::Limit, &["rlimit"], &["NAME=SOFT[:HARD]"],
+        "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
+         (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
+         G or be 'unlimited'; can be repeated").of(Argset),
+    opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
+        "read options and programs from FILE, one program per line; # starts a comment, \\ at \
+         the end continues a line, quotes work as in a shell, and no shell is involved"),
+
+    opt(Environment, Key::EnvSet, &["genv"], &["NAME", "VALUE"],
+        "set a variable for all programs; also NAME=VALUE").of(ALL).basic(),
+    opt(Environment, Key::EnvSet, &["env"], &["NAME", "VALUE"],
+        "set a variable for this program; also NAME=VALUE").of(Argset).basic(),
+    opt(Environment, Key::EnvList, &["genvlist"], &["A,B,..."],
+        "pass only these variables and PATH, to all programs; after -genvall: these too").of(ALL),
+    opt(Environment, Key::EnvList, &["envlist"], &["A,B,..."],
+        "the same for this program; after -envall: these too").of(Argset),
+    opt(Environment, Key::EnvAll, &["genvall"], &[],
+        "pass the whole environment to all programs (default)").of(ALL),
+    opt(Environment, Key::EnvAll, &["envall"], &[],
+        "pass the whole environment to this program").of(Argset),
+    opt(Environment, Key::EnvNone, &["genvnone"], &[],
+        "pass nothing but PATH to all programs").of(ALL),
+    opt(Environment, Key::EnvNone, &["envnone"], &[],
+        "pass nothing but PATH to this program").of(Argset).basic(),
+    opt(Environment, Key::EnvExport, &["x"], &["NAME[=VALUE]"],
+        "pass or set a variable for this program (Open MPI's spelling)").of(Argset),
+
+    opt(Io, Key::Label, &["l", "prepend-rank"], &[],
+        "put the rank in front of each line of output").basic(),
+    opt(Io, Key::LabelFormat, &["label-fmt"], &["FORMAT"],
+        "put FORMAT and ': ' in front of each line: %r rank, %h host, %p process id, %j job id, \
+         %a alias, %% a percent sign; implies -l"),
+    opt(Io, Key::LabelPattern, &["prepend-pattern"], &["FORMAT"],
+        "the same with nothing added to FORMAT"),
+    opt(Io, Key::Merge, &["m"], &[],
+        "print identical lines of several ranks once; implies -l").basic(),
+    opt(Io, Key::Timestamp, &["timestamp"], &[],
+        "put the time in front of each line of output"),
+    opt(Io, Key::Stdin, &["s"], &["RANKS"],
+        "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
+        "write standard output to files, %r standing for the rank").basic(),
+    opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
+        "write standard error to files, %r standing for the rank"),
+
+    opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
+        "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
+    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue"],
+        "what the first failing rank means for the others (default end)").basic(),
+    opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
+        "the same as -on-failure continue"),
+    opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
+        "write to FILE how each rank ended").basic(),
+    opt(Ending, Key::ExitCodeFile, &["ecfn"], &["FILE"],
+        "the same in MPD's format, with the raw wait status"),
+    opt(Ending, Key::PrintExitCodes, &["print-all-exitcodes"], &[],
+        "print the exit codes of all ranks at the end"),
+
+    opt(Job, Key::Alias, &["a"], &["ALIAS"],
+        "give the job a name of your own"),
+    opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
+        "the universe size that MPI programs are told: a number, the number of CPUs, or unknown \
+         (default)"),
+    opt(Job, Key::DryRun, &["dry-run"], &[],
+        "show what would be run, and run nothing").basic(),
+    opt(Job, Key::Verbose, &["v", "verbose"], &[],
+        "say what is being done").basic(),
+    opt(Job, Key::Version, &["V", "version"], &[],
+        "print the version").of(Instead),
+    opt(Job, Key::Help, &["h", "help"], &[],
+        "print the most used options").of(Instead),
+    opt(Job, Key::HelpAll, &["help-all"], &[],
+        "print all options").of(Instead).basic(),
+    opt(Hidden, Key::GenerateDocs, &["generate-docs"], &["DIR"],
+        "write man pages and shell completions to DIR").of(Instead),
+
+    opt(Defaults, Key::Processes, &["gn", "gnp"], &["N"], "as -n").of(ALL),
+    opt(Defaults, Key::Soft, &["gsoft"], &["SPEC"], "as -soft").of(ALL),
+    opt(Defaults, Key::Directory, &["gwdir"], &["DIR"], "as -wdir").of(ALL),
+    opt(Defaults, Key::Path, &["gpath"], &["DIRS"], "as -path").of(ALL),
+    opt(Defaults, Key::Umask, &["gumask"], &["MASK"], "as -umask").of(ALL),
+    opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
+
+    opt(Accepted, Key::Ignored, &["1"], &[],
+        "MPD: do not start on the own host first; there is one host"),
+    opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
+        "the host's architecture; there is one host").of(Argset),
+    opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
+        "Open MPI: more processes than CPUs; always allowed"),
+    opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],
+        "Open MPI: run as root; always allowed"),
+
+    later(&["host", "hosts", "ghost", "f", "hostfile", "machinefile", "machine", "ppn", "perhost",
+        "rr", "nolocal", "ifhn", "iface", "rmk", "launcher", "launcher-exec", "bootstrap",
+        "bootstrap-exec", "print-rank-map"], SEVERAL_HOSTS),
+    later(&["g"], "groups of ranks"),
+    later(&["d", "gdb", "gdba"], "the parallel debugger"),
+    later(&["bind-to", "map-by", "rank-by", "binding"], "the placement of ranks on CPUs"),
+    later(&["file", "gexec"], "MPD's XML jobs and default program"),
+    later(&["tv", "tvsu"], "the TotalView interface"),
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_name_means_two_things() {
+        let mut seen = BTreeSet::new();
+        for name in OPTIONS.iter().flat_map(|o| o.names) {
+            assert!(seen.insert(name), "{name} is in the table twice");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_the_one_meant() {
+        for (typed, meant) in [
+            ("nq", "np"),
+            ("enlist", "envlist"),
+            ("wrid", "wdir"),
+            ("timeuot", "timeout"),
+            ("gevn", "genv"),
+            ("label-fmr", "label-fmt"),
+            ("output-pattern", "outfile-pattern"),
+            ("np4", "np"),
+            ("Verbose", "verbose"),
+        ] {
+            assert_eq!(nearest(typed), Some(meant), "{typed}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_suggested_for_what_resembles_nothing() {
+        for typed in ["zzz", "qqqqqqqq", "frobnicate", "-", "é"] {
+            assert_eq!(nearest(typed), None, "{typed}");
+        }
+    }
+
+    #[test]
+    fn hidden_options_are_found_but_not_suggested() {
+        assert_eq!(find(b"generate-docs").unwrap().key, Key::GenerateDocs);
+        assert_eq!(nearest("generate-doc"), None);
+        assert_ne!(nearest("hostss"), Some("hosts"));
+    }
+}

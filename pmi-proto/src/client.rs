@@ -1,0 +1,217 @@
+//! Client: the other side of the conversation, for tests and helper programs.
+//!
+//! Methods named for commands return the line to be written; replies come typed out of
+//! [`poll_reply`](Client::poll_reply). Does not keep its caller from asking twice at once, nor
+//! check lengths: a test may want either. MPI libraries bring their own client.
+
+use std::collections::VecDeque;
+
+use crate::limits::MAX_REPLY;
+use crate::line::{LineBuffer, TooLong};
+pub use crate::reply::{IndexedEntry, Refusal, Reply, Setting};
+
+/// The client's side of one conversation.
+///
+/// Keys must not contain spaces, and nothing may contain a newline or, at its end, a carriage
+/// return: the protocol cannot say these. In debug builds such a request panics.
+#[derive(Debug)]
+pub struct Client {
+    input: LineBuffer,
+    replies: VecDeque<Reply>,
+    /// Learned from the server's answer to [`get_my_kvsname`](Client::get_my_kvsname).
+    kvsname: Vec<u8>,
+}
+
+impl Client {
+    /// A client that has said nothing yet.
+    pub fn new() -> Self {
+        Self { input: LineBuffer::new(MAX_REPLY), replies: VecDeque::new(), kvsname: Vec::new() }
+    }
+
+    /// Takes bytes from the server, in any chunking.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.input.push(bytes);
+        while let Some(line) = self.input.next_line() {
+            let reply = match line {
+                Ok(line) => Reply::parse(&line),
+                Err(TooLong) => Reply::NotUnderstood(b"(a line too long for clients)".to_vec()),
+            };
+            if let Reply::MyKvsname(name) = &reply {
+                self.kvsname.clone_from(name);
+            }
+            self.replies.push_back(reply);
+        }
+    }
+
+    /// The next reply.
+    pub fn poll_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    /// The name of the job's KVS; empty until the server has told it.
+    pub fn kvsname(&self) -> &[u8] {
+        &self.kvsname
+    }
+
+    /// The preamble of a client that came by `PMI_PORT`.
+    pub fn initack(&self, rank: u32) -> Vec<u8> {
+        line("initack", &[("pmiid", rank.to_string().as_bytes())])
+    }
+
+    /// Asks for PMI 1.1.
+    pub fn init(&self) -> Vec<u8> {
+        self.init_version(1, 1)
+    }
+
+    /// Asks for any version.
+    pub fn init_version(&self, version: u32, subversion: u32) -> Vec<u8> {
+        let (version, subversion) = (version.to_string(), subversion.to_string());
+        let pairs =
+            [("pmi_version", version.as_bytes()), ("pmi_subversion", subversion.as_bytes())];
+        line("init", &pairs)
+    }
+
+    /// Asks for the advertised lengths.
+    pub fn get_maxes(&self) -> Vec<u8> {
+        line("get_maxes", &[])
+    }
+
+    /// Asks for the argset's number.
+    pub fn get_appnum(&self) -> Vec<u8> {
+        line("get_appnum", &[])
+    }
+
+    /// Asks for the name of the job's KVS, which the requests below use.
+    pub fn get_my_kvsname(&self) -> Vec<u8> {
+        line("get_my_kvsname", &[])
+    }
+
+    /// Asks for the universe size.
+    pub fn get_universe_size(&self) -> Vec<u8> {
+        line("get_universe_size", &[])
+    }
+
+    /// Puts a pair.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+        line("put", &[("kvsname", &self.kvsname), ("key", key), ("value", value)])
+    }
+
+    /// Gets the value of a key.
+    pub fn get(&self, key: &[u8]) -> Vec<u8> {
+        line("get", &[("kvsname", &self.kvsname), ("key", key)])
+    }
+
+    /// Gets a pair by its index.
+    pub fn get_by_index(&self, index: usize) -> Vec<u8> {
+        let index = index.to_string();
+        line("getbyidx", &[("kvsname", &self.kvsname), ("idx", index.as_bytes())])
+    }
+
+    /// Asks for a new KVS.
+    pub fn create_kvs(&self) -> Vec<u8> {
+        line("create_kvs", &[])
+    }
+
+    /// Gives the KVS up.
+    pub fn destroy_kvs(&self) -> Vec<u8> {
+        line("destroy_kvs", &[("kvsname", &self.kvsname)])
+    }
+
+    /// Enters the barrier; answered when all ranks have.
+    pub fn barrier_in(&self) -> Vec<u8> {
+        line("barrier_in", &[])
+    }
+
+    /// Publishes the port of a service.
+    pub fn publish_name(&self, service: &[u8], port: &[u8]) -> Vec<u8> {
+        line("publish_name", &[("service", service), ("port", port)])
+    }
+
+    /// Asks for the port of a service.
+    pub fn lookup_name(&self, service: &[u8]) -> Vec<u8> {
+        line("lookup_name", &[("service", service)])
+    }
+
+    /// Takes a service back.
+    pub fn unpublish_name(&self, service: &[u8]) -> Vec<u8> {
+        line("unpublish_name", &[("service", service)])
+    }
+
+    /// Wants the job killed; not answered.
+    pub fn abort(&self, code: i32, message: &[u8]) -> Vec<u8> {
+        let code = code.to_string();
+        let mut pairs = vec![("exitcode", code.as_bytes())];
+        if !message.is_empty() {
+            pairs.push(("message", message));
+        }
+        line("abort", &pairs)
+    }
+
+    /// Says goodbye.
+    pub fn finalize(&self) -> Vec<u8> {
+        line("finalize", &[])
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn line(name: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut line = format!("cmd={name}").into_bytes();
+    for (key, value) in pairs {
+        line.push(b' ');
+        line.extend_from_slice(key.as_bytes());
+        line.push(b'=');
+        line.extend_from_slice(value);
+    }
+    debug_assert!(!line.contains(&b'\n') && !line.ends_with(b"\r"), "a request is one line");
+    debug_assert!(
+        pairs.iter().all(|(name, value)| *name != "key" || !value.contains(&b' ')),
+        "a key is one word"
+    );
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_written_as_mpich_writes_them() {
+        let mut client = Client::new();
+        assert_eq!(client.init(), b"cmd=init pmi_version=1 pmi_subversion=1\n");
+        client.receive(b"cmd=my_kvsname kvsname=kvs_7\n");
+        assert_eq!(client.kvsname(), b"kvs_7");
+        assert_eq!(client.put(b"a", b"x y"), b"cmd=put kvsname=kvs_7 key=a value=x y\n");
+        assert_eq!(client.get(b"a"), b"cmd=get kvsname=kvs_7 key=a\n");
+        assert_eq!(client.get_by_index(3), b"cmd=getbyidx kvsname=kvs_7 idx=3\n");
+        assert_eq!(client.abort(-1, b"no luck"), b"cmd=abort exitcode=-1 message=no luck\n");
+        assert_eq!(client.publish_name(b"s v", b"p"), b"cmd=publish_name service=s v port=p\n");
+    }
+
+    #[test]
+    fn replies_come_in_order_whatever_the_chunking() {
+        let mut client = Client::new();
+        for byte in b"cmd=appnum appnum=0\r\ncmd=barrier_out\nwhat\n" {
+            client.receive(&[*byte]);
+        }
+        assert_eq!(client.poll_reply(), Some(Reply::Appnum(0)));
+        assert_eq!(client.poll_reply(), Some(Reply::BarrierOut));
+        assert_eq!(client.poll_reply(), Some(Reply::NotUnderstood(b"what".into())));
+        assert_eq!(client.poll_reply(), None);
+    }
+
+    #[test]
+    fn a_reply_too_long_for_clients_is_not_understood() {
+        let mut client = Client::new();
+        let mut line = b"cmd=get_result rc=0 msg=success value=".to_vec();
+        line.resize(MAX_REPLY + 1, b'x');
+        line.push(b'\n');
+        client.receive(&line);
+        assert!(matches!(client.poll_reply(), Some(Reply::NotUnderstood(_))));
+    }
+}

@@ -1,0 +1,212 @@
+//! What can be wrong with a client's line, and with a put.
+//!
+//! The texts are for a manager's log. What the client is told is one word, [`ProtocolError::msg`].
+//! Nothing here ends a connection: the session says which errors are fatal.
+
+use crate::limits::{MAX_EXCERPT, MAX_KEY, MAX_LINE, MAX_VALUE};
+
+/// A client's line, or stream, that is not PMI-1 as we speak it.
+///
+/// Texts taken from the client are bounded and printable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The line names no command.
+    #[error("line does not begin with a command: {line}")]
+    NoCommand {
+        /// The beginning of the line.
+        line: String,
+    },
+    /// The command is not in the table.
+    #[error("unknown command {name}")]
+    UnknownCommand {
+        /// The command as the client wrote it.
+        name: String,
+    },
+    /// A word of the line is not `key=value`.
+    #[error("{command}: {word} is not key=value")]
+    NotAPair {
+        /// The command of the line.
+        command: &'static str,
+        /// The offending word.
+        word: String,
+    },
+    /// An attribute the command cannot do without is missing.
+    #[error("{command}: {attribute}= is missing")]
+    MissingAttribute {
+        /// The command of the line.
+        command: &'static str,
+        /// The missing attribute.
+        attribute: &'static str,
+    },
+    /// An attribute that must be a number is none, or one out of range.
+    #[error("{command}: {attribute}={value} is not a usable number")]
+    BadNumber {
+        /// The command of the line.
+        command: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+        /// What it was given.
+        value: String,
+    },
+    /// The client asked for a PMI version other than 1.
+    #[error("client speaks PMI {version}, only PMI 1 is served")]
+    UnsupportedVersion {
+        /// The version asked for.
+        version: u32,
+    },
+    /// The client introduced itself as another rank than the one this session is for.
+    #[error("client says it is rank {pmiid}")]
+    WrongRank {
+        /// The rank it named.
+        pmiid: u32,
+    },
+    /// The command needs an `init` before it.
+    #[error("{command} outside of init and finalize")]
+    NotInitialized {
+        /// The command of the line.
+        command: &'static str,
+    },
+    /// The command names a KVS that is not the job's own.
+    #[error("{command}: {kvsname} is not the KVS of this job")]
+    ForeignKvs {
+        /// The command of the line.
+        command: &'static str,
+        /// The name given.
+        kvsname: String,
+    },
+    /// The key is empty.
+    #[error("{command}: empty key")]
+    EmptyKey {
+        /// The command of the line.
+        command: &'static str,
+    },
+    /// The key is longer than advertised.
+    #[error("{command}: key of {length} bytes, at most {} are allowed", MAX_KEY - 1)]
+    KeyTooLong {
+        /// The command of the line.
+        command: &'static str,
+        /// Length of the key in bytes.
+        length: usize,
+    },
+    /// The value is longer than advertised.
+    #[error("put: value of {length} bytes, at most {} are allowed", MAX_VALUE - 1)]
+    ValueTooLong {
+        /// Length of the value in bytes.
+        length: usize,
+    },
+    /// A client put a key that only the process manager may set.
+    #[error("put: key {key} is reserved")]
+    ReservedKey {
+        /// The key.
+        key: String,
+    },
+    /// The line is longer than [`MAX_LINE`].
+    #[error("line of more than {MAX_LINE} bytes")]
+    LineTooLong,
+    /// The client sent far more than its one request without waiting for the answer.
+    #[error("client keeps sending without waiting for answers")]
+    TooMuchPending,
+    /// The stream ended within a line.
+    #[error("stream ended within a line, after {length} bytes of it")]
+    PartialLine {
+        /// How many bytes of it had come.
+        length: usize,
+    },
+    /// The stream ended between `mcmd=` and `endcmd`.
+    #[error("stream ended within a block")]
+    UnfinishedBlock,
+}
+
+impl ProtocolError {
+    /// The word a client finds in `msg=`.
+    pub fn msg(&self) -> &'static str {
+        match self {
+            Self::NoCommand { .. } => "no_command",
+            Self::UnknownCommand { .. } => "unknown_command",
+            Self::NotAPair { .. } => "malformed_line",
+            Self::MissingAttribute { .. } => "missing_attribute",
+            Self::BadNumber { .. } => "bad_number",
+            Self::UnsupportedVersion { .. } => "unsupported_version",
+            Self::WrongRank { .. } => "wrong_rank",
+            Self::NotInitialized { .. } => "not_initialized",
+            Self::ForeignKvs { .. } => "unknown_kvsname",
+            Self::EmptyKey { .. } => "empty_key",
+            Self::KeyTooLong { .. } => "key_too_long",
+            Self::ValueTooLong { .. } => "value_too_long",
+            Self::ReservedKey { .. } => "reserved_key",
+            Self::LineTooLong => "line_too_long",
+            Self::TooMuchPending => "too_much_pending",
+            Self::PartialLine { .. } => "partial_line",
+            Self::UnfinishedBlock => "unfinished_block",
+        }
+    }
+
+    /// The command the line was meant for, where it named one.
+    pub(crate) fn command(&self) -> Option<&str> {
+        match self {
+            Self::UnknownCommand { name } => Some(name),
+            Self::NotAPair { command, .. }
+            | Self::MissingAttribute { command, .. }
+            | Self::BadNumber { command, .. }
+            | Self::NotInitialized { command }
+            | Self::ForeignKvs { command, .. }
+            | Self::EmptyKey { command }
+            | Self::KeyTooLong { command, .. } => Some(command),
+            Self::UnsupportedVersion { .. } => Some("init"),
+            Self::WrongRank { .. } => Some("initack"),
+            Self::ValueTooLong { .. } | Self::ReservedKey { .. } => Some("put"),
+            Self::NoCommand { .. }
+            | Self::LineTooLong
+            | Self::TooMuchPending
+            | Self::PartialLine { .. }
+            | Self::UnfinishedBlock => None,
+        }
+    }
+}
+
+/// Why a [`Kvs`](crate::Kvs) did not take a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PutError {
+    /// The pair would take the KVS past [`MAX_KVS_BYTES`](crate::limits::MAX_KVS_BYTES).
+    #[error("the KVS of the job is full")]
+    Full,
+}
+
+impl PutError {
+    /// The word a client finds in `msg=`.
+    pub(crate) fn msg(self) -> &'static str {
+        match self {
+            Self::Full => "kvs_full",
+        }
+    }
+}
+
+/// A client's bytes made fit for a log line or one word of a reply: printable ASCII without
+/// spaces, at most [`MAX_EXCERPT`] bytes.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .take(MAX_EXCERPT)
+        .map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_one_short_printable_word() {
+        assert_eq!(excerpt(b"a b\r\x00\xff=c"), "a_b___=c");
+        assert_eq!(excerpt(&[b'x'; 500]).len(), MAX_EXCERPT);
+    }
+
+    #[test]
+    fn errors_read_as_sentences_for_the_log() {
+        let error = ProtocolError::MissingAttribute { command: "put", attribute: "key" };
+        assert_eq!(error.to_string(), "put: key= is missing");
+        let error = ProtocolError::KeyTooLong { command: "get", length: 70 };
+        assert_eq!(error.to_string(), "get: key of 70 bytes, at most 63 are allowed");
+        assert_eq!(ProtocolError::LineTooLong.to_string(), "line of more than 65536 bytes");
+    }
+}

@@ -1,0 +1,99 @@
+//! PMI-1.1, the line protocol by which the processes of an MPI job find each other: the server
+//! side for a process manager, and the client side for tests.
+//!
+//! Pure state machines: bytes and answers go in, bytes and operations come out. No I/O, no clock,
+//! no threads; whoever owns the descriptors drives them.
+//!
+//! # The server side
+//!
+//! One [`Session`] per client. It answers by itself whatever concerns its client alone, and hands
+//! the rest to its manager as [`Operation`]s:
+//!
+//! ```
+//! use pmi_proto::{Answer, Facts, Kvs, Operation, Session};
+//!
+//! let facts = Facts {
+//!     kvsname: "kvs_7_0".into(),
+//!     rank: 0,
+//!     size: 1,
+//!     appnum: 0,
+//!     universe_size: None,
+//! };
+//! let mut session = Session::new(facts);
+//! let mut kvs = Kvs::new();
+//!
+//! session.receive(b"cmd=init pmi_version=1 pmi_subversion=1\n");
+//! session.receive(b"cmd=put kvsname=kvs_7_0 key=addr value=10.0.0.1 port=99\n");
+//! while let Some(operation) = session.poll_operation() {
+//!     match operation {
+//!         Operation::Put { key, value } => session.answer(Answer::Put(kvs.put(&key, &value))),
+//!         Operation::Get { key } => session.answer(Answer::Get(kvs.get(&key))),
+//!         Operation::GetByIndex { index } => {
+//!             session.answer(Answer::GetByIndex(kvs.get_index(index)));
+//!         }
+//!         Operation::Fence => session.answer(Answer::Fence), // once all ranks have arrived
+//!         Operation::Initialized { .. } | Operation::Finalized => {}
+//!         Operation::Abort { .. } | Operation::Misbehaved { .. } => {}
+//!     }
+//! }
+//! let replies = b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=put_result rc=0\n";
+//! assert_eq!(session.output(), replies);
+//! let written = session.output().len(); // or less, after a partial write
+//! session.consume(written);
+//! ```
+//!
+//! The manager polls operations to `None` and writes the output after each call that may have
+//! made some: `receive`, `answer`, `consume`, `end_of_stream`.
+//!
+//! # What is served
+//!
+//! * All of PMI-1.1 on an inherited descriptor (`PMI_FD`), and the preamble of `PMI_PORT`. The
+//!   table is `protocol.txt`; a test holds it against the code. Every client of PMI 1 is told 1.1.
+//! * `init` again, with or without a finalize before it; `finalize` again; anything at all after
+//!   finalize, since other processes may have inherited the descriptor by then.
+//! * An abort passes while an answer is outstanding, if it is the next line.
+//!
+//! # What is refused, and how
+//!
+//! | what | answer |
+//! | --- | --- |
+//! | PMI 2 or any other version | `response_to_init … rc=-1` |
+//! | a KVS other than the job's; an empty or long key; a long value; a put of `PMI_…` | rc=-1 and a msg |
+//! | spawn | `spawn_result rc=-1`, for now |
+//! | publish, lookup, unpublish | rc=1 and a msg, for now |
+//! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
+//! | a line without `cmd=` | nothing |
+//! | a value that does not fit a reply of [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
+//! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
+//!
+//! Of all but the refusals "for now" and the value that does not fit the manager hears by
+//! [`Operation::Misbehaved`]. None of them closes anything: libraries crash when their descriptor
+//! is closed, so a manager that wants to end a rank kills it.
+//!
+//! # What is not here
+//!
+//! Starting processes, collecting a fence, exchanging the KVS between hosts, deciding when a rank
+//! is gone: all of it is the manager's. PMI-2 and PMIx are other protocols.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod command;
+mod environment;
+mod error;
+mod keyval;
+mod kvs;
+mod line;
+#[cfg(test)]
+mod protocol_table;
+mod reply;
+mod session;
+
+pub mod client;
+pub mod limits;
+pub mod process_mapping;
+
+pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
+pub use environment::is_launcher_variable;
+pub use error::{ProtocolError, PutError};
+pub use kvs::Kvs;
+pub use session::{Answer, Facts, Operation, Phase, Session};

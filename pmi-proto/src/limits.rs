@@ -1,0 +1,68 @@
+//! Every limit of this crate, each with its reason.
+//!
+//! The first three are advertised to clients and must not be raised: client libraries size fixed
+//! buffers from them, and several break when a number differs from what MPICH's own process
+//! manager says. The others bound what one client can make a manager hold in memory.
+
+/// Longest name of a KVS in bytes, counting C's terminating zero; advertised.
+///
+/// 1024 makes MPICH 4.0 stop with an assertion, because it subtracts it from its line buffer.
+pub const MAX_KVSNAME: usize = 256;
+
+/// Longest key in bytes, counting C's terminating zero; advertised.
+pub const MAX_KEY: usize = 64;
+
+/// Longest value in bytes, counting C's terminating zero; advertised.
+///
+/// An odd number makes MPICH 5 stop with an assertion as soon as there are two nodes; a larger one
+/// invites values that do not fit the line buffer of older clients.
+pub const MAX_VALUE: usize = 1024;
+
+/// Longest reply in bytes, without its newline.
+///
+/// MPICH up to 4.0, Intel MPI and MVAPICH read replies into a buffer of 1024 bytes.
+pub const MAX_REPLY: usize = 1023;
+
+/// Longest line accepted from a client in bytes, without its newline.
+///
+/// Far beyond what any library sends; a client that passes it does not speak this protocol.
+pub const MAX_LINE: usize = 64 * 1024;
+
+/// How many bytes of undecoded input a session holds while the client has to wait.
+///
+/// A client has one outstanding request, so nothing above one line is needed; four of the longest
+/// lines leave room for a reader that hands over large pieces.
+pub const MAX_BACKLOG: usize = 4 * MAX_LINE;
+
+/// How many bytes of replies may wait for a client that does not read.
+///
+/// Beyond it the session stops decoding until the caller has consumed some; what is already
+/// waiting passes the limit by no more than a few replies.
+pub const MAX_OUTPUT: usize = 64 * 1024;
+
+/// How many operations may wait for the caller before the session stops decoding.
+pub const MAX_OPERATIONS: usize = 64;
+
+/// How many bytes one job's KVS may hold, keys, values and [`KVS_ENTRY_COST`] counted.
+///
+/// Addresses run to about 700 bytes a rank; 64 MiB holds them for some 80,000 ranks, and keeps a
+/// runaway program from taking the host's memory by way of its manager.
+pub const MAX_KVS_BYTES: usize = 64 * 1024 * 1024;
+
+/// What an entry of the KVS counts beyond its value and two copies of its key.
+///
+/// Roughly the allocations around them, so that a million empty values are not free.
+pub const KVS_ENTRY_COST: usize = 96;
+
+/// Longest value of `PMI_process_mapping` in bytes.
+///
+/// It must fit one reply behind `cmd=get_result rc=0 msg=success value=`, with room to spare.
+pub const MAX_MAPPING: usize = 900;
+
+/// How many ranks a decoded process mapping may name.
+///
+/// Three small numbers can describe 10^19 ranks; this is far above any job and fits in memory.
+pub const MAX_MAPPED_RANKS: usize = 1 << 20;
+
+/// How many bytes of a client's text are repeated in an error or in a reply's `msg`.
+pub(crate) const MAX_EXCERPT: usize = 64;

@@ -1,0 +1,161 @@
+//! Bytes in any chunking → lines.
+//!
+//! Bounded by the caller: a line beyond the maximum is reported once and skipped to its end. Does
+//! not look into lines, except that a carriage return before the newline is taken off. Used by
+//! both sides.
+
+/// Input not yet decoded.
+#[derive(Debug)]
+pub(crate) struct LineBuffer {
+    bytes: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to where no newline was found; saves looking twice at a line that arrives in pieces.
+    scanned: usize,
+    max_line: usize,
+    skipping: bool,
+}
+
+/// A line longer than the maximum. Its bytes are gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+impl LineBuffer {
+    /// `max_line` counts bytes without the newline.
+    pub(crate) fn new(max_line: usize) -> Self {
+        Self { bytes: Vec::new(), start: 0, scanned: 0, max_line, skipping: false }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.scanned = self.scanned.saturating_sub(self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next complete line without its end, or `None` until more bytes come.
+    pub(crate) fn next_line(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
+        if self.skipping {
+            let Some(end) = self.find_newline() else {
+                self.clear();
+                return None;
+            };
+            self.start = end + 1;
+            self.skipping = false;
+        }
+        match self.find_newline() {
+            Some(end) => {
+                let line = &self.bytes[self.start..end];
+                let result = if line.len() > self.max_line {
+                    Err(TooLong)
+                } else {
+                    Ok(without_return(line).to_vec())
+                };
+                self.start = end + 1;
+                Some(result)
+            }
+            None if self.pending() > self.max_line => {
+                self.clear();
+                self.skipping = true;
+                Some(Err(TooLong))
+            }
+            None => None,
+        }
+    }
+
+    /// The line [`next_line`](Self::next_line) would return, left where it is.
+    pub(crate) fn peek_line(&mut self) -> Option<&[u8]> {
+        if self.skipping {
+            return None;
+        }
+        let end = self.find_newline()?;
+        Some(without_return(&self.bytes[self.start..end]))
+    }
+
+    /// How many bytes are held.
+    pub(crate) fn pending(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.start = 0;
+        self.scanned = 0;
+    }
+
+    fn find_newline(&mut self) -> Option<usize> {
+        let from = self.scanned.max(self.start);
+        match self.bytes[from..].iter().position(|&byte| byte == b'\n') {
+            Some(offset) => {
+                self.scanned = from + offset;
+                Some(from + offset)
+            }
+            None => {
+                self.scanned = self.bytes.len();
+                None
+            }
+        }
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(buffer: &mut LineBuffer) -> Vec<Result<Vec<u8>, TooLong>> {
+        std::iter::from_fn(|| buffer.next_line()).collect()
+    }
+
+    #[test]
+    fn a_line_may_come_byte_by_byte_and_two_at_once() {
+        let mut buffer = LineBuffer::new(16);
+        let mut lines = Vec::new();
+        for byte in b"one\r\ntwo\n" {
+            buffer.push(&[*byte]);
+            lines.extend(drain(&mut buffer));
+        }
+        buffer.push(b"three\n\nfo");
+        lines.extend(drain(&mut buffer));
+        let expected: Vec<_> =
+            [&b"one"[..], b"two", b"three", b""].iter().map(|line| Ok(line.to_vec())).collect();
+        assert_eq!(lines, expected);
+        assert_eq!(buffer.pending(), 2);
+    }
+
+    #[test]
+    fn bytes_may_come_while_lines_still_wait() {
+        let mut buffer = LineBuffer::new(16);
+        buffer.push(b"one\ntwo\nth");
+        assert_eq!(buffer.next_line(), Some(Ok(b"one".to_vec())));
+        buffer.push(b"ree\n");
+        assert_eq!(drain(&mut buffer), [Ok(b"two".to_vec()), Ok(b"three".to_vec())]);
+    }
+
+    #[test]
+    fn an_overlong_line_is_reported_once_and_the_next_one_is_read() {
+        for chunk in [1, 3, 7, 100] {
+            let mut buffer = LineBuffer::new(4);
+            let mut lines = Vec::new();
+            for piece in b"123456789\nabcd\nefghi\n".chunks(chunk) {
+                buffer.push(piece);
+                lines.extend(drain(&mut buffer));
+            }
+            assert_eq!(lines, [Err(TooLong), Ok(b"abcd".to_vec()), Err(TooLong)]);
+        }
+    }
+
+    #[test]
+    fn peeking_takes_nothing() {
+        let mut buffer = LineBuffer::new(16);
+        buffer.push(b"on");
+        assert_eq!(buffer.peek_line(), None);
+        buffer.push(b"e\r\ntwo");
+        assert_eq!(buffer.peek_line(), Some(&b"one"[..]));
+        assert_eq!(buffer.next_line(), Some(Ok(b"one".to_vec())));
+        assert_eq!(buffer.next_line(), None);
+    }
+}

@@ -1,0 +1,402 @@
+//! What a session does with clients that are slow, odd, broken or hostile.
+
+mod manager;
+
+use manager::{KVSNAME, Manager, facts};
+use pmi_proto::limits::{MAX_BACKLOG, MAX_KEY, MAX_LINE, MAX_OUTPUT, MAX_REPLY, MAX_VALUE};
+use pmi_proto::{Answer, Operation, Phase, ProtocolError, Session};
+
+const INIT: &str = "cmd=init pmi_version=1 pmi_subversion=1";
+const INIT_REPLY: &str = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
+
+/// A session past its init, with nothing polled since.
+fn ready() -> Session {
+    let mut session = Session::new(facts());
+    session.receive(format!("{INIT}\n").as_bytes());
+    assert_eq!(session.poll_operation(), Some(Operation::Initialized { first: true }));
+    session.consume(session.output().len());
+    session
+}
+
+#[test]
+fn an_init_may_come_again_without_a_finalize() {
+    let mut manager = Manager::new();
+    manager.say(INIT);
+    manager.say(&format!("cmd=put kvsname={KVSNAME} key=a value=1"));
+    assert_eq!(manager.say(INIT), INIT_REPLY);
+    assert_eq!(manager.operations.last(), Some(&Operation::Initialized { first: false }));
+    let found = manager.say(&format!("cmd=get kvsname={KVSNAME} key=a"));
+    assert_eq!(found, "cmd=get_result rc=0 msg=success value=1\n");
+}
+
+#[test]
+fn every_subversion_is_told_1_1() {
+    for subversion in [0, 1, 2, 9] {
+        let mut manager = Manager::new();
+        let reply = manager.say(&format!("cmd=init pmi_version=1 pmi_subversion={subversion}"));
+        assert_eq!(reply, INIT_REPLY);
+    }
+}
+
+#[test]
+fn pmi_2_is_refused_and_the_client_may_still_abort() {
+    let mut manager = Manager::new();
+    let reply = manager.say("cmd=init pmi_version=2 pmi_subversion=0");
+    assert_eq!(reply, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
+    assert_eq!(manager.session.phase(), Phase::ExpectInit);
+    assert_eq!(manager.say("cmd=abort exitcode=-1 message=PMI_Init failed"), "");
+    assert_eq!(
+        manager.operations,
+        [
+            Operation::Misbehaved {
+                error: ProtocolError::UnsupportedVersion { version: 2 },
+                fatal: false
+            },
+            Operation::Abort { code: -1, message: b"PMI_Init failed".into() },
+        ]
+    );
+}
+
+#[test]
+fn finalize_is_acknowledged_every_time_and_reported_once() {
+    let mut manager = Manager::initialized();
+    assert_eq!(manager.say("cmd=finalize"), "cmd=finalize_ack rc=0\n");
+    assert_eq!(manager.say("cmd=finalize"), "cmd=finalize_ack rc=0\n");
+    assert_eq!(manager.operations, [Operation::Finalized]);
+}
+
+#[test]
+fn an_init_after_finalize_begins_again() {
+    let mut manager = Manager::initialized();
+    manager.say("cmd=finalize");
+    assert_eq!(manager.say(INIT), INIT_REPLY);
+    assert_eq!(manager.session.phase(), Phase::Ready);
+    manager.say("cmd=finalize");
+    assert_eq!(
+        manager.operations,
+        [Operation::Finalized, Operation::Initialized { first: false }, Operation::Finalized]
+    );
+}
+
+#[test]
+fn garbage_after_finalize_is_ignored() {
+    let mut manager = Manager::initialized();
+    manager.say("cmd=finalize");
+    let after_finalize = manager.written.len();
+    manager.receive(b"hello from a grandchild\n\ncmd=fly\ncmd=put kvsname\n\x00\xff\n");
+    manager.receive(&vec![b'x'; 3 * MAX_LINE]);
+    manager.receive(b"\npartial");
+    manager.end_of_stream();
+    assert_eq!(manager.operations, [Operation::Finalized]);
+    assert_eq!(manager.written.len(), after_finalize);
+}
+
+#[test]
+fn an_init_is_served_after_garbage_that_came_after_finalize() {
+    let mut manager = Manager::initialized();
+    manager.say("cmd=finalize");
+    manager.receive(&vec![b'x'; 3 * MAX_LINE]);
+    assert_eq!(manager.say("the end of a long line"), "");
+    assert_eq!(manager.say(INIT), INIT_REPLY);
+}
+
+#[test]
+fn a_good_command_outside_init_and_finalize_is_refused_because_its_sender_waits() {
+    let mut manager = Manager::new();
+    let get = format!("cmd=get kvsname={KVSNAME} key=a");
+    let refused = "cmd=get_result rc=-1 msg=not_initialized value=unknown\n";
+    assert_eq!(manager.say(&get), refused);
+    assert_eq!(manager.say("cmd=barrier_in"), "cmd=barrier_in_result rc=-1 msg=not_initialized\n");
+    assert_eq!(manager.say("cmd=finalize"), "cmd=finalize_ack rc=-1\n");
+    manager.say(INIT);
+    manager.say("cmd=finalize");
+    assert_eq!(manager.say(&get), refused);
+    assert_eq!(manager.errors().len(), 4);
+}
+
+#[test]
+fn a_line_of_70_kb_is_fatal_and_reported_once() {
+    let mut manager = Manager::initialized();
+    manager.receive(&vec![b'x'; 70_000]);
+    manager.receive(b"\ncmd=get_maxes\n");
+    manager.end_of_stream();
+    assert_eq!(manager.errors(), [(ProtocolError::LineTooLong, true)]);
+    assert_eq!(manager.operations.len(), 1);
+    assert_eq!(manager.written.len(), INIT_REPLY.len());
+}
+
+#[test]
+fn the_longest_line_is_still_read() {
+    let mut manager = Manager::initialized();
+    let mut line = b"cmd=get_maxes junk=".to_vec();
+    line.resize(MAX_LINE, b'x');
+    line.push(b'\n');
+    manager.receive(&line);
+    assert_eq!(manager.errors(), []);
+    assert!(manager.written.ends_with(b"vallen_max=1024\n"));
+}
+
+#[test]
+fn a_partial_line_at_the_end_is_dropped_and_reported() {
+    let mut manager = Manager::initialized();
+    manager.receive(b"cmd=finalize");
+    manager.end_of_stream();
+    assert_eq!(manager.errors(), [(ProtocolError::PartialLine { length: 12 }, false)]);
+    assert_eq!(manager.session.phase(), Phase::Ready);
+}
+
+#[test]
+fn a_clean_end_is_not_reported() {
+    let mut manager = Manager::initialized();
+    manager.end_of_stream();
+    assert_eq!(manager.operations, []);
+}
+
+#[test]
+fn complete_lines_before_the_end_are_served_after_it() {
+    let mut session = ready();
+    session.receive(b"cmd=barrier_in\ncmd=finalize\ncmd=f");
+    assert_eq!(session.poll_operation(), Some(Operation::Fence));
+    session.end_of_stream();
+    assert_eq!(session.poll_operation(), None);
+    session.answer(Answer::Fence);
+    assert_eq!(session.poll_operation(), Some(Operation::Finalized));
+    assert_eq!(session.poll_operation(), None);
+}
+
+#[test]
+fn a_carriage_return_before_the_newline_does_not_matter() {
+    let mut manager = Manager::new();
+    assert_eq!(manager.say(&format!("{INIT}\r")), INIT_REPLY);
+    manager.say(&format!("cmd=put kvsname={KVSNAME} key=a value=b\r"));
+    assert_eq!(manager.kvs.get(b"a"), Some(&b"b"[..]));
+}
+
+#[test]
+fn two_commands_in_one_write_are_answered_in_order() {
+    let mut manager = Manager::initialized();
+    let replies = manager.say("cmd=get_appnum\ncmd=barrier_in\ncmd=get_universe_size");
+    assert_eq!(replies, "cmd=appnum appnum=0\ncmd=barrier_out\ncmd=universe_size size=-1\n");
+}
+
+#[test]
+fn nothing_is_served_before_the_outstanding_answer() {
+    let mut session = ready();
+    session.receive(b"cmd=barrier_in\ncmd=get_maxes\ncmd=finalize\n");
+    assert_eq!(session.phase(), Phase::InFence);
+    assert_eq!(session.poll_operation(), Some(Operation::Fence));
+    assert_eq!(session.poll_operation(), None);
+    assert_eq!(session.output(), b"");
+    session.answer(Answer::Fence);
+    assert!(session.output().starts_with(b"cmd=barrier_out\ncmd=maxes "));
+    assert_eq!(session.poll_operation(), Some(Operation::Finalized));
+}
+
+#[test]
+fn an_abort_passes_a_fence_that_never_ends() {
+    let mut session = ready();
+    session.receive(b"cmd=barrier_in\ncmd=abort exitcode=7\ncmd=get_maxes\n");
+    assert_eq!(session.poll_operation(), Some(Operation::Fence));
+    assert_eq!(session.poll_operation(), Some(Operation::Abort { code: 7, message: vec![] }));
+    assert_eq!(session.poll_operation(), None);
+    assert_eq!(session.phase(), Phase::InFence);
+    assert_eq!(session.output(), b"");
+}
+
+#[test]
+fn a_client_that_floods_a_waiting_session_is_cut_off() {
+    let mut session = ready();
+    session.receive(b"cmd=barrier_in\n");
+    for _ in 0..MAX_BACKLOG / MAX_LINE {
+        session.receive(&b"cmd=get_maxes\n".repeat(MAX_LINE / 14));
+    }
+    assert_eq!(session.poll_operation(), Some(Operation::Fence));
+    assert_eq!(session.poll_operation(), None);
+    session.receive(&vec![b'\n'; MAX_LINE]);
+    let flood = Operation::Misbehaved { error: ProtocolError::TooMuchPending, fatal: true };
+    assert_eq!(session.poll_operation(), Some(flood));
+    session.answer(Answer::Fence);
+    assert_eq!(session.output(), b"cmd=barrier_out\n");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_served_until_it_does() {
+    let mut session = ready();
+    let asked = 2 * MAX_OUTPUT / 61;
+    for _ in 0..asked {
+        session.receive(b"cmd=get_maxes\n");
+    }
+    assert!(session.output().len() < MAX_OUTPUT + MAX_REPLY);
+    let mut lines = 0;
+    while !session.output().is_empty() {
+        lines += session.output().iter().filter(|&&byte| byte == b'\n').count();
+        session.consume(session.output().len());
+    }
+    assert_eq!(lines, asked);
+}
+
+#[test]
+fn a_manager_that_does_not_poll_is_not_buried() {
+    let mut session = ready();
+    session.receive(&vec![b'\n'; MAX_LINE]);
+    let mut reported = 0;
+    while session.poll_operation().is_some() {
+        reported += 1;
+    }
+    assert_eq!(reported, MAX_LINE);
+}
+
+#[test]
+fn another_kvs_than_the_job_s_is_refused() {
+    let mut manager = Manager::initialized();
+    assert_eq!(
+        manager.say("cmd=put kvsname=other key=a value=b"),
+        "cmd=put_result rc=-1 msg=unknown_kvsname\n"
+    );
+    assert_eq!(
+        manager.say("cmd=get kvsname=other key=a"),
+        "cmd=get_result rc=-1 msg=unknown_kvsname value=unknown\n"
+    );
+    assert_eq!(
+        manager.say("cmd=getbyidx kvsname=other idx=0"),
+        "cmd=getbyidx_results rc=-1 reason=unknown_kvsname\n"
+    );
+    assert!(manager.kvs.is_empty());
+}
+
+#[test]
+fn a_reserved_key_can_be_got_and_not_put() {
+    let mut manager = Manager::initialized();
+    manager.kvs.put(b"PMI_dead_processes", b"3,1").unwrap();
+    assert_eq!(
+        manager.say(&format!("cmd=put kvsname={KVSNAME} key=PMI_dead_processes value=0")),
+        "cmd=put_result rc=-1 msg=reserved_key\n"
+    );
+    assert_eq!(
+        manager.say(&format!("cmd=get kvsname={KVSNAME} key=PMI_dead_processes")),
+        "cmd=get_result rc=0 msg=success value=3,1\n"
+    );
+}
+
+#[test]
+fn a_key_or_value_is_refused_from_the_advertised_length_on() {
+    let mut manager = Manager::initialized();
+    let mut put = |key: usize, value: usize| {
+        let (key, value) = ("k".repeat(key), "v".repeat(value));
+        manager.say(&format!("cmd=put kvsname={KVSNAME} key={key} value={value}"))
+    };
+    assert_eq!(put(MAX_KEY - 1, MAX_VALUE - 1), "cmd=put_result rc=0\n");
+    assert_eq!(put(1, 0), "cmd=put_result rc=0\n");
+    assert_eq!(put(0, 1), "cmd=put_result rc=-1 msg=empty_key\n");
+    assert_eq!(put(MAX_KEY, 1), "cmd=put_result rc=-1 msg=key_too_long\n");
+    assert_eq!(put(1, MAX_VALUE), "cmd=put_result rc=-1 msg=value_too_long\n");
+}
+
+#[test]
+fn a_value_that_fits_no_reply_is_not_found() {
+    let mut manager = Manager::initialized();
+    let room = MAX_REPLY - "cmd=get_result rc=0 msg=success value=".len();
+    for (length, fits) in [(room, true), (room + 1, false)] {
+        manager.kvs.put(b"a", &vec![b'v'; length]).unwrap();
+        let reply = manager.say(&format!("cmd=get kvsname={KVSNAME} key=a"));
+        assert!(reply.len() <= MAX_REPLY + 1);
+        let refused = "cmd=get_result rc=-1 msg=value_too_long value=unknown\n";
+        assert_eq!(reply == refused, !fits);
+    }
+    manager.kvs.put(b"a", &vec![b'v'; MAX_REPLY]).unwrap();
+    assert_eq!(
+        manager.say(&format!("cmd=getbyidx kvsname={KVSNAME} idx=0")),
+        "cmd=getbyidx_results rc=-1 reason=value_too_long\n"
+    );
+}
+
+#[test]
+fn a_value_of_several_lines_never_reaches_a_client() {
+    let mut manager = Manager::initialized();
+    manager.kvs.put(b"a", b"1\ncmd=barrier_out").unwrap();
+    assert_eq!(
+        manager.say(&format!("cmd=get kvsname={KVSNAME} key=a")),
+        "cmd=get_result rc=-1 msg=value_is_not_one_line value=unknown\n"
+    );
+}
+
+#[test]
+fn a_full_kvs_is_told_to_the_client() {
+    let mut session = ready();
+    session.receive(format!("cmd=put kvsname={KVSNAME} key=a value=b\n").as_bytes());
+    session.poll_operation();
+    session.answer(Answer::Put(Err(pmi_proto::PutError::Full)));
+    assert_eq!(session.output(), b"cmd=put_result rc=-1 msg=kvs_full\n");
+}
+
+#[test]
+fn an_unknown_command_is_answered_by_its_own_name() {
+    let mut manager = Manager::initialized();
+    assert_eq!(manager.say("cmd=fly high"), "cmd=fly_result rc=-1 msg=unknown_command\n");
+    assert_eq!(manager.say("mcmd=fly\nhow=high\nendcmd"), manager.say("cmd=fly"));
+    let reply = manager.say(&format!("cmd=\u{7}{}", "x".repeat(5000)));
+    assert!(reply.starts_with("cmd=_xxx") && reply.len() < 120, "{reply}");
+    let error = ProtocolError::UnknownCommand { name: "fly".into() };
+    assert_eq!(manager.errors()[0], (error, false));
+}
+
+#[test]
+fn a_malformed_command_is_answered_in_the_form_of_its_reply() {
+    let mut manager = Manager::initialized();
+    let cases = [
+        ("cmd=put kvsname=k key=a b value=c", "cmd=put_result rc=-1 msg=malformed_line\n"),
+        ("cmd=put kvsname=k value=c", "cmd=put_result rc=-1 msg=missing_attribute\n"),
+        ("cmd=getbyidx kvsname=k idx=-1", "cmd=getbyidx_results rc=-1 reason=bad_number\n"),
+        ("cmd=get_maxes now", "cmd=get_maxes_result rc=-1 msg=malformed_line\n"),
+        ("cmd=init", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n"),
+        ("cmd=initack pmiid=1", "cmd=initack rc=-1\n"),
+        ("no command", ""),
+    ];
+    for (line, reply) in cases {
+        assert_eq!(manager.say(line), reply);
+    }
+}
+
+#[test]
+fn one_call_of_spawn_is_answered_once_whatever_its_blocks_hold() {
+    let mut manager = Manager::initialized();
+    let block = |number: u32| {
+        format!(
+            "mcmd=spawn\nnprocs=1\nexecname=a out\ntotspawns=2\nspawnssofar={number}\nargcnt=2\n\
+             arg1=cmd=abort exitcode=1\narg2=\npreput_num=0\ninfo_num=0\nendcmd"
+        )
+    };
+    assert_eq!(manager.say(&block(1)), "");
+    assert_eq!(manager.say(&block(2)), "cmd=spawn_result rc=-1 msg=spawn_not_supported_yet\n");
+    assert_eq!(manager.operations, []);
+    assert_eq!(manager.say("cmd=get_appnum"), "cmd=appnum appnum=0\n");
+}
+
+#[test]
+fn a_block_cut_off_by_the_end_is_reported() {
+    let mut manager = Manager::initialized();
+    manager.receive(b"mcmd=spawn\nnprocs=1\n");
+    manager.end_of_stream();
+    assert_eq!(manager.errors(), [(ProtocolError::UnfinishedBlock, false)]);
+}
+
+#[test]
+fn names_cannot_be_published_yet() {
+    let mut manager = Manager::initialized();
+    let cases = [
+        ("publish_name service=s port=p", "publish_result rc=1 msg=publish_not_supported_yet"),
+        ("lookup_name service=my svc", "lookup_result rc=1 msg=lookup_not_supported_yet"),
+        ("unpublish_name service=s", "unpublish_result rc=1 msg=unpublish_not_supported_yet"),
+    ];
+    for (request, reply) in cases {
+        assert_eq!(manager.say(&format!("cmd={request}")), format!("cmd={reply}\n"));
+    }
+    assert_eq!(manager.operations, []);
+}
+
+#[test]
+#[should_panic(expected = "does not answer")]
+#[cfg(debug_assertions)]
+fn an_answer_nobody_asked_for_is_the_caller_s_error() {
+    ready().answer(Answer::Fence);
+}

@@ -1,0 +1,24 @@
+//! End-to-end tests: the real programs, started as a user starts them.
+//!
+//! Each test makes a [`suite::Suite`]: a directory, a run directory and a mark in the environment of
+//! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
+//! socket or job directory is left. README.md tells how to run them.
+
+mod bad_input;
+mod basics;
+mod daemon;
+mod exit_codes;
+mod kill;
+mod limits;
+mod mpi;
+mod options;
+mod output;
+mod pmi;
+mod process;
+mod pty;
+mod run;
+mod signals;
+mod stdin;
+mod stress;
+mod suite;
+mod terminal;

@@ -1,0 +1,118 @@
+//! What /proc says about processes. Nothing here changes anything, `send` excepted.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// One line of `ps`, as of when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    /// `R`, `S`, `T`, `Z` … as in proc(5).
+    pub(crate) state: char,
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Process {
+    /// None once it is gone, or if it is none of ours to read.
+    pub(crate) fn read(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (before, after) = stat.rsplit_once(')')?;
+        let mut fields = after.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments = line
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        Some(Self { pid, parent, state, name: before.split_once('(')?.1.to_owned(), arguments })
+    }
+
+    /// Every process of the machine that is not dead already.
+    pub(crate) fn all() -> Vec<Self> {
+        pids().into_iter().filter_map(Self::read).filter(Self::is_alive).collect()
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state == 'T'
+    }
+
+    /// Whether it was started by the suite with this mark: by its environment, or by its directory
+    /// for one that was given another environment.
+    pub(crate) fn bears(&self, mark: &str, directory: &Path) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
+        let here = fs::read_link(format!("/proc/{}/cwd", self.pid))
+            .is_ok_and(|cwd| cwd.starts_with(directory));
+        let directory = directory.as_os_str().as_bytes();
+        marked || here || self.arguments.iter().any(|a| a.as_bytes().starts_with(directory))
+    }
+
+    /// Whether it executes the program of this name.
+    pub(crate) fn runs(&self, program: &str) -> bool {
+        fs::read_link(format!("/proc/{}/exe", self.pid))
+            .is_ok_and(|exe| exe.file_name().is_some_and(|name| name == program))
+    }
+
+    pub(crate) fn is_manager(&self) -> bool {
+        self.runs("mpd") && self.arguments.first().is_some_and(|name| name.contains("mpdman"))
+    }
+
+    pub(crate) fn is_daemon(&self) -> bool {
+        self.runs("mpd") && !self.is_manager()
+    }
+
+    /// Greatest resident size so far, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// Resident size, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// Number of open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
+    }
+
+    /// Children that are dead and not waited for.
+    pub(crate) fn zombies(&self) -> usize {
+        let zombie = |p: &Self| p.parent == self.pid && p.state == 'Z';
+        pids().into_iter().filter_map(Self::read).filter(zombie).count()
+    }
+
+    fn status(&self, name: &str) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { pid, parent, state, name, arguments } = self;
+        write!(f, "{pid} (parent {parent}) {state} {name}: {}", arguments.join(" "))
+    }
+}
+
+/// Sends a signal to one process that a test has started, or to something that one started.
+pub(crate) fn send(pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
+}
+
+fn pids() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}

@@ -1,0 +1,371 @@
+//! One program of the suite, started, watched and ended: [`Run`] before, [`Running`] while, and
+//! [`Output`] after.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+
+/// How long a program may take unless its test says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(3);
+/// How much of an output a failure shows.
+const SHOWN: usize = 4000;
+
+/// Deadlines of a slow or busy machine: `MPD_TEST_SCALE` times the ordinary ones.
+pub(crate) fn scaled(time: Duration) -> Duration {
+    let scale = std::env::var("MPD_TEST_SCALE").ok().and_then(|text| text.parse().ok());
+    time.mul_f64(scale.unwrap_or(1.0))
+}
+
+/// The figure of a short run, or the full one with `MPD_TEST_FULL=1`.
+pub(crate) fn sample<T>(short: T, full: T) -> T {
+    if std::env::var_os("MPD_TEST_FULL").is_some_and(|value| value == "1") { full } else { short }
+}
+
+/// Asks until the answer is yes; fails, naming what was waited for, after 15 seconds.
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(comes_true(Duration::from_secs(15), condition), "waited in vain: {what}");
+}
+
+/// Asks until the answer is yes (true) or the scaled time is over (false).
+pub(crate) fn comes_true(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + scaled(limit);
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A program to be started. stdin is empty, stdout and stderr are collected, unless told otherwise.
+pub(crate) struct Run {
+    command: Command,
+    input: Option<Vec<u8>>,
+    deadline: Duration,
+}
+
+impl Run {
+    pub(crate) fn new(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, input: None, deadline: DEADLINE }
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    pub(crate) fn directory(mut self, directory: impl AsRef<std::path::Path>) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// These bytes and then the end.
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.command.stdin(Stdio::piped());
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// A pipe that the test writes to: [`Running::stdin`].
+    pub(crate) fn input_pipe(mut self) -> Self {
+        self.command.stdin(Stdio::piped());
+        self
+    }
+
+    pub(crate) fn stdin(mut self, from: impl Into<Stdio>) -> Self {
+        self.command.stdin(from);
+        self
+    }
+
+    pub(crate) fn stdout(mut self, to: impl Into<Stdio>) -> Self {
+        self.command.stdout(to);
+        self
+    }
+
+    pub(crate) fn deadline(mut self, seconds: u64) -> Self {
+        self.deadline = Duration::from_secs(seconds);
+        self
+    }
+
+    pub(crate) fn start(self) -> Running {
+        let what = format!("{:?} {:?}", self.command.get_program(), words(&self.command));
+        self.start_collecting(what, true)
+    }
+
+    /// Nobody reads stdout, until the test does: [`Running::take_stdout`].
+    pub(crate) fn start_unread(self) -> Running {
+        let what = format!("{:?} {:?}", self.command.get_program(), words(&self.command));
+        self.start_collecting(what, false)
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn output(self) -> Output {
+        self.start().wait()
+    }
+
+    fn start_collecting(mut self, what: String, reads_stdout: bool) -> Running {
+        let mut child =
+            self.command.spawn().unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
+        let stdout = match child.stdout.take() {
+            Some(stdout) if reads_stdout => Ok(Collector::new(stdout)),
+            other => Err(other),
+        };
+        let stderr = child.stderr.take().map(Collector::new);
+        if let Some(bytes) = self.input {
+            let mut stdin = child.stdin.take().expect("stdin is a pipe");
+            // That it is not read to its end may be what the test is about.
+            std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+        }
+        Running { child, what, stdout, stderr, deadline: self.deadline, status: None }
+    }
+}
+
+fn words(command: &Command) -> Vec<String> {
+    command.get_args().map(|word| word.to_string_lossy().chars().take(200).collect()).collect()
+}
+
+/// A program that runs. It is killed when this is dropped before its end was seen.
+pub(crate) struct Running {
+    child: Child,
+    what: String,
+    stdout: Result<Collector, Option<std::process::ChildStdout>>,
+    stderr: Option<Collector>,
+    deadline: Duration,
+    status: Option<ExitStatus>,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().try_into().expect("a pid")
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process::read(self.pid()).unwrap_or_else(|| panic!("{} is gone", self.what))
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        process::send(self.pid(), signal);
+    }
+
+    /// The pipe to its stdin; dropping it is the end of input.
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("stdin is a pipe and was not taken")
+    }
+
+    /// The pipe from its stdout, of one started unread.
+    pub(crate) fn take_stdout(&mut self) -> std::process::ChildStdout {
+        match &mut self.stdout {
+            Err(pipe) => pipe.take().expect("stdout is a pipe and was not taken"),
+            Ok(_) => panic!("stdout is being collected"),
+        }
+    }
+
+    /// What has come from stdout so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.as_ref().map_or_else(|_| String::new(), Collector::text)
+    }
+
+    /// What has come from stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.as_ref().map_or_else(String::new, Collector::text)
+    }
+
+    /// Waits until this piece of text has come from stdout.
+    pub(crate) fn shows(&self, text: &str) -> &Self {
+        let shown = comes_true(self.deadline, || self.stdout().contains(text));
+        assert!(
+            shown,
+            "{}: '{text}' never came from stdout: {:?} stderr: {:?}",
+            self.what,
+            cut(self.stdout().as_bytes()),
+            cut(self.stderr().as_bytes()),
+        );
+        self
+    }
+
+    /// Whether it has ended; its status is kept.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().expect("waiting for a child");
+        }
+        self.status.is_some()
+    }
+
+    /// Its end and all it wrote.
+    pub(crate) fn wait(mut self) -> Output {
+        let limit = self.deadline;
+        drop(self.child.stdin.take());
+        if !comes_true(limit, || self.has_ended()) {
+            let (out, err) = (self.stdout(), self.stderr());
+            panic!(
+                "{} has not ended in {limit:?}; stdout: {} stderr: {}",
+                self.what,
+                cut(out.as_bytes()),
+                cut(err.as_bytes()),
+            );
+        }
+        let status = self.status.expect("it has ended");
+        let what = std::mem::take(&mut self.what);
+        let stdout = std::mem::replace(&mut self.stdout, Err(None));
+        let stdout = stdout.map_or_else(|_| Vec::new(), |c| c.finish(&what, "stdout"));
+        let stderr = self.stderr.take().map_or_else(Vec::new, |c| c.finish(&what, "stderr"));
+        Output { what, status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Reads a pipe to its end in a thread of its own.
+struct Collector {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Collector {
+    fn new(mut from: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = from.read(&mut buffer) {
+                let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                sink.extend_from_slice(&buffer[..count]);
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// All bytes. Fails if somebody still holds the other end after the program has ended.
+    fn finish(self, what: &str, name: &str) -> Vec<u8> {
+        let closed = comes_true(DEADLINE, || self.reader.is_finished());
+        assert!(closed, "{what} has ended and somebody still holds its {name}");
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How a program ended and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Output {
+    what: String,
+    status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Its exit code; one that was killed by a signal has none.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    pub(crate) fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// stdout's lines in the order of the alphabet, as several ranks write in any order.
+    pub(crate) fn sorted_lines(&self) -> Vec<String> {
+        let mut lines: Vec<_> = self.out().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// Fails unless it exited with this code.
+    pub(crate) fn code(&self, expected: i32) -> &Self {
+        assert_eq!(self.status.code(), Some(expected), "exit code of {self}");
+        self
+    }
+
+    /// Fails unless it exited, with a code other than 0.
+    pub(crate) fn failed(&self) -> &Self {
+        assert!(self.status.code().is_some_and(|code| code != 0), "it did not fail: {self}");
+        self
+    }
+
+    /// Fails unless each of these is to be read on stderr.
+    pub(crate) fn says(&self, fragments: &[&str]) -> &Self {
+        for fragment in fragments {
+            assert!(self.err().contains(fragment), "no '{fragment}' on stderr of {self}");
+        }
+        self
+    }
+
+    /// Fails unless this and nothing else is on stdout.
+    pub(crate) fn prints(&self, expected: &str) -> &Self {
+        assert_eq!(self.out(), expected, "stdout of {self}");
+        self
+    }
+
+    /// Fails unless stderr is empty.
+    pub(crate) fn quiet(&self) -> &Self {
+        assert!(self.stderr.is_empty(), "stderr is not empty: {self}");
+        self
+    }
+
+    /// Fails if stderr holds more than a few lines: one fact, said once.
+    pub(crate) fn brief(&self) -> &Self {
+        let lines = self.err().lines().count();
+        assert!((1..=4).contains(&lines), "{lines} lines on stderr of {self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let how = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {signal:?}"),
+        };
+        let Self { what, stdout, stderr, .. } = self;
+        write!(f, "{what}: {how}\n-- stdout\n{}\n-- stderr\n{}", cut(stdout), cut(stderr))
+    }
+}
+
+fn cut(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(SHOWN)];
+    let more = if bytes.len() > SHOWN { " [cut]" } else { "" };
+    format!("{}{more}", String::from_utf8_lossy(shown))
+}

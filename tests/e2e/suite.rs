@@ -1,0 +1,333 @@
+//! The surroundings of one test: a private directory, a run directory, an environment with a mark,
+//! at most one daemon, and at the end the proof that nothing is left.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::process::{self, Process};
+use crate::run::{Output, Run, comes_true, wait_until};
+
+/// How long everything may take to be gone after a job's end.
+const LEAVE: Duration = Duration::from_secs(8);
+/// What another user needs copies of.
+const PROGRAMS: [&str; 6] = ["mpd", "mpirun", "t-env", "t-exit-with", "t-run", "t-signals"];
+/// A process that forks and ends all the time can be missed by one look, not by this many.
+const LOOKS: usize = 5;
+
+pub(crate) struct Suite {
+    directory: TempDir,
+    mark: String,
+    user: Option<u32>,
+    daemons: Mutex<Vec<i32>>,
+}
+
+impl Suite {
+    pub(crate) fn new() -> Self {
+        Self::owned_by(None)
+    }
+
+    /// Runs everything as this user, who owns the directory and gets copies of the programs.
+    pub(crate) fn as_user(user: u32) -> Self {
+        let suite = Self::owned_by(Some(user));
+        for name in PROGRAMS {
+            let copied = fs::copy(original(name), suite.path("bin").join(name));
+            copied.unwrap_or_else(|error| panic!("{name}: {error}; run scripts/test"));
+        }
+        suite
+    }
+
+    fn owned_by(user: Option<u32>) -> Self {
+        // Short and not under the caller's TMPDIR: a socket's path may have 107 bytes.
+        let directory = tempfile::Builder::new().prefix("mt-").tempdir_in("/tmp");
+        let directory = directory.expect("a temporary directory");
+        let mark = format!("MPD_TEST_MARK={}", directory.path().display());
+        let suite = Self { directory, mark, user, daemons: Mutex::default() };
+        for name in ["run", "tmp", "home", "bin", "work"] {
+            fs::create_dir(suite.path(name)).expect("a directory");
+            fs::set_permissions(suite.path(name), PermissionsExt::from_mode(0o700)).expect("chmod");
+            chown(suite.path(name), user, user).expect("chown");
+        }
+        let public = PermissionsExt::from_mode(0o711);
+        fs::set_permissions(suite.directory.path(), public).expect("chmod");
+        suite
+    }
+
+    /// A path in the private directory.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A new directory that the ranks may write to, as an argument.
+    pub(crate) fn new_directory(&self, name: &str) -> String {
+        fs::create_dir(self.path(name)).expect("a directory");
+        chown(self.path(name), self.user, self.user).expect("chown");
+        self.path(name).display().to_string()
+    }
+
+    /// Where the daemon's socket is.
+    pub(crate) fn rundir(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.rundir().join("mpd.sock")
+    }
+
+    /// Where one of the programs is, ours or a helper. An argument for others, too.
+    pub(crate) fn program(&self, name: &str) -> String {
+        let path = if self.user.is_some() { self.path("bin").join(name) } else { original(name) };
+        assert!(path.exists(), "no {}; run scripts/test, which builds it", path.display());
+        path.display().to_string()
+    }
+
+    /// Any program in the surroundings of this test.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Run {
+        let mut command = match self.user {
+            None => Command::new(program),
+            Some(user) => {
+                let mut command = Command::new(self.program("t-run"));
+                command.arg(format!("uid={user}")).arg(program);
+                command
+            }
+        };
+        let foreign = |name: &OsStr| {
+            ["MPD_", "PMI_", "PMIX_", "MPI_LOCAL", "HYDRA_", "SLURM_", "FLUX_"]
+                .iter()
+                .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+        };
+        for (name, _) in std::env::vars_os().filter(|(name, _)| foreign(name)) {
+            command.env_remove(name);
+        }
+        let (name, value) = self.mark.split_once('=').expect("a mark");
+        command
+            .env(name, value)
+            .env("MPD_RUNDIR", self.rundir())
+            .env("TMPDIR", self.path("tmp"))
+            .env("HOME", self.path("home"))
+            .env("LC_ALL", "C")
+            .env_remove("XDG_RUNTIME_DIR")
+            .current_dir(self.path("work"));
+        Run::new(command)
+    }
+
+    /// `mpirun` with these words.
+    pub(crate) fn mpirun<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Run {
+        self.command(self.program("mpirun")).args(arguments)
+    }
+
+    /// `mpirun -n COUNT` of a helper program with these words.
+    pub(crate) fn ranks(&self, count: usize, helper: &str, arguments: &[&str]) -> Run {
+        let count = count.to_string();
+        self.mpirun(["-n", &count]).arg(self.program(helper)).args(arguments)
+    }
+
+    /// `mpd` with these words.
+    pub(crate) fn mpd(&self, arguments: &[&str]) -> Run {
+        self.command(self.program("mpd")).args(arguments)
+    }
+
+    /// Text run by bash, `$MPIRUN` and `$T` (directory of the helpers) set.
+    pub(crate) fn bash(&self, text: &str) -> Run {
+        let helpers = Path::new(&self.program("t-run")).parent().map(Path::to_owned);
+        self.command("bash")
+            .args(["-c", text])
+            .env("MPIRUN", self.program("mpirun"))
+            .env("T", helpers.expect("a directory"))
+    }
+
+    /// Starts the daemon and returns it. It is stopped when the suite is dropped.
+    pub(crate) fn start_daemon(&self) -> Process {
+        self.start_daemon_with(&[])
+    }
+
+    pub(crate) fn start_daemon_with(&self, options: &[&str]) -> Process {
+        let log = self.path("mpd.log").display().to_string();
+        if let Some(user) = self.user {
+            fs::write(&log, "").expect("a log file");
+            chown(&log, Some(user), Some(user)).expect("chown");
+        }
+        self.mpd(&["--daemon", "--log-file", &log]).args(options).output().code(0);
+        let daemon = self.daemon();
+        self.daemons.lock().unwrap_or_else(PoisonError::into_inner).push(daemon.pid);
+        daemon
+    }
+
+    /// The daemon that serves now.
+    pub(crate) fn daemon(&self) -> Process {
+        let pid = self.status()["pid"].as_i64().expect("a pid in the status");
+        let pid = i32::try_from(pid).expect("a pid");
+        Process::read(pid).unwrap_or_else(|| panic!("the daemon's pid {pid} is no process"))
+    }
+
+    /// What `mpd --status` says.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let output = self.status_output();
+        serde_json::from_slice(&output.code(0).stdout)
+            .unwrap_or_else(|error| panic!("status is not JSON: {error}: {output}"))
+    }
+
+    pub(crate) fn status_output(&self) -> Output {
+        let rundir = self.rundir().display().to_string();
+        self.mpd(&["--status", "--rundir", &rundir]).output()
+    }
+
+    /// The pids of the managers that the daemon knows.
+    pub(crate) fn managers(&self) -> Vec<i32> {
+        let status = self.status();
+        let jobs = status["jobs"].as_array().expect("jobs in the status");
+        let pids = jobs.iter().map(|job| job["manager"].as_i64().expect("a pid"));
+        pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
+    }
+
+    /// Every living process that this test has started, directly or not.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let ours = |process: &Process| process.bears(&self.mark, self.directory.path());
+        Process::all().into_iter().filter(ours).collect()
+    }
+
+    /// Those that run one of the helper programs, or another by its file name.
+    pub(crate) fn running(&self, program: &str) -> Vec<Process> {
+        self.processes().into_iter().filter(|process| process.runs(program)).collect()
+    }
+
+    /// The one process that is the manager of the one job.
+    pub(crate) fn manager(&self) -> Process {
+        let mut managers = Vec::new();
+        wait_until("a manager", || {
+            managers = self.processes().into_iter().filter(Process::is_manager).collect();
+            managers.len() == 1
+        });
+        managers.remove(0)
+    }
+
+    /// Everything but the daemon is gone, and so are the directories of jobs; or the test fails.
+    pub(crate) fn only_the_daemon_is_left(&self) {
+        self.gone(&[self.daemon().pid]);
+    }
+
+    /// Everything of the jobs is gone, daemon or not.
+    pub(crate) fn no_job_is_left(&self) {
+        let of_a_job = |process: &Process| !process.is_daemon() && !process.runs("mpirun");
+        let left = self.stays(of_a_job);
+        assert!(left.is_empty(), "left of the job:\n{}", listed(&left));
+    }
+
+    /// Everything but these processes is gone, and so are the directories of jobs; or the test
+    /// fails.
+    pub(crate) fn gone(&self, except: &[i32]) {
+        let left = self.stays(|process| !except.contains(&process.pid));
+        assert!(left.is_empty(), "left behind:\n{}", listed(&left));
+        let mut files = Vec::new();
+        let empty = comes_true(LEAVE, || {
+            files = entries(&self.path("tmp"));
+            files.is_empty()
+        });
+        assert!(empty, "left in TMPDIR: {files:?}");
+    }
+
+    /// Those that are still there when the time is over.
+    fn stays(&self, counts: impl Fn(&Process) -> bool) -> Vec<Process> {
+        let look = || self.processes().into_iter().filter(|process| counts(process));
+        comes_true(LEAVE, || (0..LOOKS).all(|_| look().next().is_none()));
+        look().collect()
+    }
+
+    /// Asks those to end that this suite was told to start; private ones have to end by themselves.
+    fn stop_daemons(&self) {
+        let started = self.daemons.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for process in self.processes() {
+            if started.contains(&process.pid) && process.is_daemon() {
+                process::send(process.pid, Signal::SIGTERM);
+            }
+        }
+    }
+
+    fn show_log(&self) {
+        let log = fs::read_to_string(self.path("mpd.log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        for line in &lines[lines.len().saturating_sub(30)..] {
+            tell(&format!("daemon's log: {line}"));
+        }
+    }
+
+    fn kill_all(&self) {
+        comes_true(LEAVE, || {
+            let left = self.processes();
+            left.iter().for_each(|process| process::send(process.pid, Signal::SIGKILL));
+            left.is_empty()
+        });
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let is_socket = |path: &PathBuf| {
+            fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
+        };
+        entries(&self.rundir()).into_iter().filter(is_socket).collect()
+    }
+}
+
+impl Drop for Suite {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.show_log();
+            self.kill_all();
+            return;
+        }
+        self.stop_daemons();
+        let left = self.stays(|_| true);
+        let jobs = entries(&self.rundir().join("jobs"));
+        let (sockets, temporary) = (self.sockets(), entries(&self.path("tmp")));
+        self.kill_all();
+        if !left.is_empty() {
+            self.show_log();
+        }
+        assert!(left.is_empty(), "left behind:\n{}", listed(&left));
+        assert!(sockets.is_empty(), "sockets left behind: {sockets:?}");
+        assert!(jobs.is_empty(), "records of jobs left behind: {jobs:?}");
+        assert!(temporary.is_empty(), "left in TMPDIR: {temporary:?}");
+    }
+}
+
+/// Where a program is: beside the directory of this test's executable; the product may be elsewhere.
+fn original(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("its own path");
+    let directory = here.parent().expect("a directory");
+    let directory = if directory.ends_with("deps") { directory.parent() } else { Some(directory) };
+    let directory = directory.expect("a directory").to_owned();
+    let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
+    elsewhere.map_or(directory, PathBuf::from).join(name)
+}
+
+/// A line that is seen although the test passes.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Says visibly why a test does nothing here. With `MPD_TEST_NO_SKIP=1` that is a failure.
+pub(crate) fn skip(why: &str) {
+    let forbidden = std::env::var_os("MPD_TEST_NO_SKIP").is_some_and(|value| value == "1");
+    assert!(!forbidden, "nothing may be skipped, and this cannot run: {why}");
+    tell(&format!("SKIP: {why}"));
+}
+
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn listed(processes: &[Process]) -> String {
+    processes.iter().map(Process::to_string).collect::<Vec<_>>().join("\n")
+}

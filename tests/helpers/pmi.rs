@@ -1,0 +1,260 @@
+//! A PMI-1 client that needs no MPI library, and misbehaves when told to.
+//!
+//!     t-pmi hello                 init to finalize; prints what it was told
+//!     t-pmi put-fence-get-all K   every rank puts K keys and reads those of all
+//!     t-pmi fences COUNT          as many fences, each with a new value to be seen by all
+//!     t-pmi again                 inits twice, finalizes, and does all of it once more
+//!     t-pmi odd-values            values with blanks, '=', and of the greatest length
+//!     t-pmi index                 walks the key-value space by index
+//!     t-pmi mapping               prints the process mapping
+//!     t-pmi chunks                sends its commands byte by byte
+//!     t-pmi unknown               sends an unknown command and goes on
+//!     t-pmi no-finalize RANK CODE that rank exits without finalize, the others wait in a fence
+//!     t-pmi leave RANK CODE       that rank exits before init, the others wait in a fence
+//!     t-pmi abort RANK CODE       that rank aborts, the others wait in a fence
+//!     t-pmi finalize-then RANK CODE   all finalize, then that rank exits with CODE
+//!     t-pmi garbage|huge-line|close RANK  that rank sends bytes that are no PMI, a line without
+//!                                 end, or closes the descriptor and stays; the others wait
+//!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
+#![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
+#![expect(clippy::exit, reason = "ends the way it is told to")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, exit};
+use std::time::Duration;
+
+use mpd_tests::{argument, rank, say, size};
+
+const BOUND_S: u32 = 60;
+const MAX_VALUE: usize = 1024;
+
+fn main() {
+    mpd_tests::bound(BOUND_S);
+    let mode: String = argument(0, "hello".to_owned());
+    let chosen = argument(1, 0) == rank();
+    let code: i32 = argument(2, 0);
+    let mut client = Client::connect();
+    match mode.as_str() {
+        "leave" if chosen => exit(code),
+        "chunks" => client.byte_by_byte = true,
+        _ => {}
+    }
+    client.init();
+    match mode.as_str() {
+        "hello" | "chunks" => hello(&mut client),
+        "put-fence-get-all" => put_fence_get_all(&mut client, argument(1, 1)),
+        "fences" => fences(&mut client, argument(1, 10)),
+        "again" => again(&mut client),
+        "odd-values" => odd_values(&mut client),
+        "index" => index(&mut client),
+        "mapping" => report(&format!("mapping {}", client.get("PMI_process_mapping"))),
+        "unknown" => unknown(&mut client),
+        "no-finalize" if chosen => exit(code),
+        "abort" if chosen => abort(&mut client, code),
+        "garbage" if chosen => client.send_bytes(b"\x00\xff no such thing =\n\x01\x02\n"),
+        "huge-line" if chosen => client.send_bytes(&vec![b'x'; 1 << 20]),
+        "close" if chosen => client.close(),
+        "no-finalize" | "leave" | "abort" | "garbage" | "huge-line" | "close" => client.fence(),
+        "finalize-then" => {}
+        "grandchild" => leave_grandchild(),
+        other => panic!("unknown mode '{other}'"),
+    }
+    if chosen && ["garbage", "huge-line", "close"].contains(&mode.as_str()) {
+        std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
+    }
+    client.finalize();
+    if chosen && mode == "finalize-then" {
+        exit(code);
+    }
+}
+
+fn hello(client: &mut Client) {
+    let maxes = client.ask("cmd=get_maxes");
+    assert!(maxes.starts_with("cmd=maxes "), "{maxes}");
+    let appnum = value_of(&client.ask("cmd=get_appnum"), "appnum");
+    let universe = value_of(&client.ask("cmd=get_universe_size"), "size");
+    client.fence();
+    let (rank, size, kvs) = (rank(), size(), client.kvs.clone());
+    report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
+}
+
+fn put_fence_get_all(client: &mut Client, keys: usize) {
+    let rank = rank();
+    for key in 0..keys {
+        client.put(&format!("key-{rank}-{key}"), &format!("value of {rank} {key}"));
+    }
+    client.fence();
+    for other in 0..size() {
+        for key in 0..keys {
+            let value = client.get(&format!("key-{other}-{key}"));
+            assert_eq!(value, format!("value of {other} {key}"));
+        }
+    }
+    client.fence();
+    report(&format!("pmi ok {rank}"));
+}
+
+fn fences(client: &mut Client, count: usize) {
+    let rank = rank();
+    for round in 0..count {
+        client.put(&format!("key-{rank}"), &format!("{round}"));
+        client.fence();
+        let other = (rank + round) % size();
+        assert_eq!(client.get(&format!("key-{other}")), format!("{round}"));
+        client.fence();
+    }
+    report(&format!("fences ok {rank}"));
+}
+
+fn again(client: &mut Client) {
+    client.put(&format!("first-{}", rank()), "1");
+    client.fence();
+    client.init();
+    let other = (rank() + 1) % size();
+    assert_eq!(client.get(&format!("first-{other}")), "1");
+    client.fence();
+    client.finalize();
+    client.init();
+    client.fence();
+    report(&format!("again ok {}", rank()));
+}
+
+fn odd_values(client: &mut Client) {
+    // What leaves room for the names in the shortest line buffer of the real libraries.
+    let longest = "v".repeat(MAX_VALUE - 200);
+    let values = ["a=b c==d ", "(vector,(0,1,2))", "100% \\x \"'", "", longest.as_str()];
+    for (number, value) in values.iter().enumerate() {
+        client.put(&format!("odd-[{number}]/{}", rank()), value);
+    }
+    client.put(&format!("twice-{}", rank()), "old");
+    client.put(&format!("twice-{}", rank()), "new");
+    client.fence();
+    let other = (rank() + 1) % size();
+    for (number, value) in values.iter().enumerate() {
+        assert_eq!(&client.get(&format!("odd-[{number}]/{other}")), value);
+    }
+    assert_eq!(client.get(&format!("twice-{other}")), "new");
+    let missing = client.ask(&format!("cmd=get kvsname={} key=nobody-put-this", client.kvs));
+    assert!(missing.starts_with("cmd=get_result rc=-1"), "{missing}");
+    report(&format!("odd ok {}", rank()));
+}
+
+fn index(client: &mut Client) {
+    client.put(&format!("indexed-{}", rank()), "x");
+    client.fence();
+    let mut found = 0;
+    for idx in 0..10_000 {
+        let answer = client.ask(&format!("cmd=getbyidx kvsname={} idx={idx}", client.kvs));
+        if !answer.contains("rc=0") {
+            assert!(answer.contains("no_more_keyvals"), "{answer}");
+            break;
+        }
+        found += usize::from(value_of(&answer, "key").starts_with("indexed-"));
+    }
+    assert_eq!(found, size());
+    client.fence();
+    report(&format!("index ok {}", rank()));
+}
+
+fn unknown(client: &mut Client) {
+    let answer = client.ask("cmd=no_such_thing key=value");
+    assert!(answer.contains("rc=-1"), "{answer}");
+    client.fence();
+    report(&format!("unknown ok {}", rank()));
+}
+
+/// Like a real library, does not rely on ending itself.
+fn abort(client: &mut Client, code: i32) {
+    client.send(&format!("cmd=abort exitcode={code}"));
+    std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
+}
+
+fn leave_grandchild() {
+    let seconds = (BOUND_S / 2).to_string();
+    let child = Command::new("sleep").arg(seconds).spawn().expect("sleep");
+    report(&format!("grandchild {}", child.id()));
+}
+
+fn report(line: &str) {
+    say(line).expect("stdout");
+}
+
+/// The rest of the line after `name=`, up to the next blank.
+fn value_of(line: &str, name: &str) -> String {
+    let word = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    word.unwrap_or_else(|| panic!("no {name} in '{line}'")).to_owned()
+}
+
+struct Client {
+    stream: BufReader<UnixStream>,
+    kvs: String,
+    byte_by_byte: bool,
+}
+
+impl Client {
+    fn connect() -> Self {
+        let number = std::env::var("PMI_FD").expect("PMI_FD in the environment");
+        let number = number.parse().expect("PMI_FD is a number");
+        // SAFETY: the descriptor was left to this process by its parent and nobody else here
+        // knows of it.
+        let stream = unsafe { UnixStream::from_raw_fd(number) };
+        Self { stream: BufReader::new(stream), kvs: String::new(), byte_by_byte: false }
+    }
+
+    fn init(&mut self) {
+        let answer = self.ask("cmd=init pmi_version=1 pmi_subversion=1");
+        assert_eq!(answer, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+        self.kvs = value_of(&self.ask("cmd=get_my_kvsname"), "kvsname");
+    }
+
+    fn put(&mut self, key: &str, value: &str) {
+        let answer = self.ask(&format!("cmd=put kvsname={} key={key} value={value}", self.kvs));
+        assert!(answer.starts_with("cmd=put_result rc=0"), "{answer}");
+    }
+
+    fn get(&mut self, key: &str) -> String {
+        let answer = self.ask(&format!("cmd=get kvsname={} key={key}", self.kvs));
+        assert!(answer.starts_with("cmd=get_result rc=0"), "{key}: {answer}");
+        answer.split_once(" value=").expect("a value").1.to_owned()
+    }
+
+    fn fence(&mut self) {
+        let answer = self.ask("cmd=barrier_in");
+        assert!(answer.starts_with("cmd=barrier_out"), "{answer}");
+    }
+
+    fn finalize(&mut self) {
+        let answer = self.ask("cmd=finalize");
+        assert!(answer.starts_with("cmd=finalize_ack"), "{answer}");
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        let mut answer = String::new();
+        let count = self.stream.read_line(&mut answer).expect("an answer");
+        assert!(count > 0, "the server closed the connection after '{line}'");
+        assert!(count <= MAX_VALUE, "an answer of {count} bytes");
+        answer.trim_end_matches('\n').to_owned()
+    }
+
+    fn send(&mut self, line: &str) {
+        self.send_bytes(format!("{line}\n").as_bytes());
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        let stream = self.stream.get_mut();
+        let size = if self.byte_by_byte { 1 } else { bytes.len() };
+        for piece in bytes.chunks(size) {
+            // A server that has had enough of garbage may close; how this rank is ended is its say.
+            let _ = stream.write_all(piece);
+        }
+    }
+
+    /// The descriptor stays open, as far as this process is concerned; the server sees the end.
+    fn close(&self) {
+        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,22 @@
+/* nofinalize RANK CODE: that rank exits with that code and without MPI_Finalize, the others wait
+ * in a barrier that can never be left. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    int rank;
+
+    MPI_Init(&argc, &argv);
+    if (argc != 3) {
+        fprintf(stderr, "usage: nofinalize RANK CODE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == atoi(argv[1]))
+        exit(atoi(argv[2]));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
