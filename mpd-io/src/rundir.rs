@@ -175,6 +175,15 @@ impl RunDir {
     }
 }
 
+/// The name of this host, as far as the kernel knows one that can stand in ids.
+pub fn host_name() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .filter(|name| mpd_proto::id::is_daemon_name(name))
+        .unwrap_or_else(|| "localhost".to_owned())
+}
+
 fn user_name(uid: u32) -> String {
     match User::from_uid(uid.into()) {
         Ok(Some(user)) => format!("user {}", user.name),

@@ -1,1 +1,41 @@
-fn main(){}
+//! `mpd`: the daemon of one host; re-executed as `mpdman`, the manager of one job on that host.
+//!
+//! Which of the two a process is, is decided here and nowhere else.
+
+mod cli;
+mod daemon;
+mod docs;
+mod manager;
+mod start;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Role};
+
+fn main() -> ExitCode {
+    mpd_io::reserve_standard_descriptors();
+    let cli = Cli::parse();
+    let result = match cli.role() {
+        Role::Manager => manager::run(cli.level()),
+        Role::Sweeper(record) => sweep::run(&record),
+        Role::Docs(directory) => docs::generate(&directory),
+        Role::Status => daemon::status::run(&cli),
+        Role::Starter => start::run(&cli),
+        Role::Daemon => daemon::run(&cli),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(cli::EXIT_FAILURE)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where this program speaks to its user")]
+fn report(error: &anyhow::Error) {
+    eprintln!("mpd: {}", mpd_io::logging::one_line(&format!("{error:#}")));
+}

@@ -131,11 +131,8 @@ impl<'a> Argsets<'a> {
         let [name, args @ ..] = &program.words[..] else {
             return Err(Usage::syntax("there is no program to run"));
         };
-        let variables = environment::assemble(
-            &caller.environment,
-            &all.environment,
-            &own.environment,
-        )?;
+        let variables =
+            environment::assemble(&caller.environment, &all.environment, &own.environment)?;
         let mut limits = caller.limits.clone();
         for (change, by) in all.limits.iter().chain(&own.limits) {
             change.apply(&mut limits).map_err(|e| Usage::new(format!("{by}: {e}")))?;
@@ -180,8 +177,7 @@ impl Local {
             Key::Path => self.path.set(setting.nonempty()?.into(), setting),
             Key::Umask => self.umask.set(umask(setting)?, setting),
             Key::Limit => {
-                let change: LimitChange =
-                    setting.text()?.parse().map_err(|e| setting.error(e))?;
+                let change: LimitChange = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 let other = self.limits.iter().find(|(c, _)| c.same_resource(&change));
                 if let Some((_, by)) = other.filter(|(c, _)| *c != change) {
                     let text = format!("{by} and {setting} contradict each other");
@@ -284,10 +280,9 @@ fn without_program(setting: &Setting) -> Usage {
         crate::options::find(global.as_bytes()).filter(|o| o.reach == Reach::Defaults)
     });
     Usage::syntax(match all {
-        Some(opt) => format!(
-            "{setting} has no program after it; for all programs it is -{}",
-            opt.names[0]
-        ),
+        Some(opt) => {
+            format!("{setting} has no program after it; for all programs it is -{}", opt.names[0])
+        }
         None => format!("{setting} has no program after it"),
     })
 }

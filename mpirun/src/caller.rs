@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(numbers, (0..16).collect::<Vec<u8>>());
         assert!(caller.directory.is_absolute());
         assert!(caller.cpus > 0 && !caller.name.is_empty());
-        assert_eq!(caller.variable(b"PATH").map(<[u8]>::to_vec), std::env::var_os("PATH").map(OsString::into_vec));
+        assert_eq!(
+            caller.variable(b"PATH").map(<[u8]>::to_vec),
+            std::env::var_os("PATH").map(OsString::into_vec)
+        );
         assert_eq!(Caller::snapshot().unwrap().umask, caller.umask, "the mask was put back");
     }
 }

@@ -61,10 +61,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         return Ok(request);
     }
     let mut argsets = Argsets::new(caller);
-    let with_file = sections
-        .iter()
-        .flat_map(|s| &s.settings)
-        .any(|s| s.opt.key == Key::ConfigFile);
+    let with_file = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::ConfigFile);
     let count = sections.len();
     for (at, section) in sections.into_iter().enumerate() {
         // Only the first section may have no program: MPD's way to write what concerns all.
@@ -143,3 +140,6 @@ fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,9 +182,10 @@ mod tests {
 
     #[test]
     fn a_comment_starts_where_a_word_could() {
-        assert_eq!(one("# all of it 'here\n-n 2 a#b '#' \\# # the rest \\\n"), [
-            "-n", "2", "a#b", "#", "#"
-        ]);
+        assert_eq!(
+            one("# all of it 'here\n-n 2 a#b '#' \\# # the rest \\\n"),
+            ["-n", "2", "a#b", "#", "#"]
+        );
     }
 
     #[test]
@@ -196,16 +197,18 @@ mod tests {
 
     #[test]
     fn quotes_work_as_in_a_shell() {
-        assert_eq!(one(r#"'a b' "c d" e'f 'g "" '' "q\"\\\n\$" '\' \' x\ y"#), [
-            "a b", "c d", "ef g", "", "", "q\"\\\\n$", "\\", "'", "x y"
-        ]);
+        assert_eq!(
+            one(r#"'a b' "c d" e'f 'g "" '' "q\"\\\n\$" '\' \' x\ y"#),
+            ["a b", "c d", "ef g", "", "", "q\"\\\\n$", "\\", "'", "x y"]
+        );
     }
 
     #[test]
     fn nothing_is_expanded() {
-        assert_eq!(one("$HOME $(id) `id` * ~ a;b |"), [
-            "$HOME", "$(id)", "`id`", "*", "~", "a;b", "|"
-        ]);
+        assert_eq!(
+            one("$HOME $(id) `id` * ~ a;b |"),
+            ["$HOME", "$(id)", "`id`", "*", "~", "a;b", "|"]
+        );
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::NOTES;
-use crate::options::{Key, OPTIONS, Opt};
+use crate::help::{EXAMPLES, NOTES};
+use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
 const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
@@ -17,7 +18,7 @@ const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
 /// # Errors
 /// A directory cannot be made or a file cannot be written; the error names it.
 pub fn generate(dir: &Path) -> io::Result<()> {
-    write(&dir.join("man/mpirun.1"), man_page()?.as_bytes())?;
+    write(&dir.join("man/mpirun.1"), &man_page()?)?;
     write(&dir.join("man/mpiexec.1"), b".so man1/mpirun.1\n")?;
     for name in NAMES {
         for (shell, folder, file) in [
@@ -25,21 +26,106 @@ pub fn generate(dir: &Path) -> io::Result<()> {
             (Shell::Zsh, "zsh", format!("_{name}")),
             (Shell::Fish, "fish", format!("{name}.fish")),
         ] {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut command(name), name, &mut text);
+            let text = completions(shell, name);
             write(&dir.join("completions").join(folder).join(file), &text)?;
         }
     }
     Ok(())
 }
 
-/// The man page of `mpirun`.
-fn man_page() -> io::Result<String> {
+/// The man page of `mpirun`. Its options are written from the table itself: clap would show two
+/// dashes only, and leave out the other spellings.
+fn man_page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command("mpirun")).render(&mut page)?;
-    let page = String::from_utf8_lossy(&page);
-    // clap writes long options with two dashes only; people type one, and both are accepted.
-    Ok(page.replace(r"\-\-", r"\-"))
+    let man = clap_mangen::Man::new(command("mpirun"));
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([
+        bold("mpirun"),
+        roman(" ["),
+        italic("options"),
+        roman("] "),
+        italic("program"),
+        roman(" ["),
+        italic("arguments"),
+        roman("] [: ["),
+        italic("options"),
+        roman("] "),
+        italic("program"),
+        roman(" ["),
+        italic("arguments"),
+        roman("]]..."),
+    ]);
+    roff.to_writer(&mut page)?;
+    man.render_description_section(&mut page)?;
+    let mut roff = Roff::new();
+    roff.control("SH", ["OPTIONS"]);
+    for heading in Heading::SHOWN {
+        roff.control("SS", [heading.title()]);
+        for opt in OPTIONS.iter().filter(|o| o.heading == heading) {
+            roff.control("TP", []);
+            roff.text(spellings(opt));
+            roff.text([roman(opt.help)]);
+        }
+    }
+    roff.control("SH", ["EXAMPLES"]);
+    for example in EXAMPLES {
+        roff.control("PP", []);
+        roff.text([roman(example)]);
+    }
+    roff.to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// All ways to write an option, and its values.
+fn spellings(opt: &Opt) -> Vec<Inline> {
+    let mut line = Vec::new();
+    for name in opt.names {
+        if !line.is_empty() {
+            line.push(roman(", "));
+        }
+        line.push(bold(format!("-{name}")));
+    }
+    for value in opt.values {
+        line.extend([roman(" "), italic(*value)]);
+    }
+    line
+}
+
+/// The completions for one shell.
+fn completions(shell: Shell, name: &'static str) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command(name), name, &mut text);
+    match shell {
+        Shell::Bash => with_one_dash(&String::from_utf8_lossy(&text)).into_bytes(),
+        _ => text,
+    }
+}
+
+/// Adds the spellings with one dash, which clap does not know and MPI users type, to completions
+/// for bash: to the list of words, and to the cases of the options that take a value.
+fn with_one_dash(script: &str) -> String {
+    let mut text = String::with_capacity(script.len() * 2);
+    for line in script.lines() {
+        let trimmed = line.trim();
+        if let Some(words) = trimmed.strip_prefix("opts=\"-") {
+            let long = words.split([' ', '"']).filter(|w| w.starts_with("--"));
+            let single: Vec<&str> = long.map(|w| &w[1..]).collect();
+            text.push_str(&line.replacen('"', &format!("\"{} ", single.join(" ")), 1));
+        } else if trimmed.starts_with("--") && trimmed.ends_with(')') {
+            text.push_str(&line.replacen(
+                "--",
+                &format!("{}|--", &trimmed[1..trimmed.len() - 1]),
+                1,
+            ));
+        } else {
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The table as clap sees it.

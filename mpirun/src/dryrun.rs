@@ -23,7 +23,8 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
         let ranks = RankSet::from_ranges(vec![(first, first + argset.size - 1)]);
         first += argset.size;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "ranks {ranks}:");
+        let plural = if argset.size == 1 { "" } else { "s" };
+        let _ = writeln!(text, "rank{plural} {ranks}:");
         let words = std::iter::once(&argset.program).chain(&argset.args);
         let command: Vec<String> = words.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
@@ -85,10 +86,8 @@ fn environment_lines(text: &mut String, environment: &[Bytes], caller: &Caller) 
         environment.iter().for_each(|variable| set_line(text, variable));
         return;
     }
-    let changed: Vec<&Bytes> = environment
-        .iter()
-        .filter(|v| old.get(split(v).0) != Some(&split(v).1))
-        .collect();
+    let changed: Vec<&Bytes> =
+        environment.iter().filter(|v| old.get(split(v).0) != Some(&split(v).1)).collect();
     if removed.is_empty() && changed.is_empty() {
         return line(text, "  environment", "the caller's");
     }

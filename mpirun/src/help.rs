@@ -14,6 +14,11 @@ const COLUMN: usize = 30;
 pub fn short(name: &str) -> String {
     let mut text = usage(name);
     sections(&mut text, |o| o.basic);
+    text.push_str("\nExamples:\n");
+    for example in EXAMPLES {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "  {}", example.replacen("mpirun", name, 1));
+    }
     text
 }
 
@@ -48,10 +53,12 @@ pub(crate) const NOTES: [&str; 3] = [
      less the variables of a launcher that mpirun itself was started under.",
 ];
 
+/// What people start with.
+pub(crate) const EXAMPLES: [&str; 2] =
+    ["mpirun -np 4 ./cpi", "mpirun -l -n 1 ./first : -n 3 -wdir /tmp ./others input.dat"];
+
 fn usage(name: &str) -> String {
-    format!(
-        "Usage: {name} [options] program [arguments] [: [options] program [arguments]]...\n\n"
-    )
+    format!("Usage: {name} [options] program [arguments] [: [options] program [arguments]]...\n\n")
 }
 
 fn sections(text: &mut String, shown: impl Fn(&Opt) -> bool) {
@@ -74,7 +81,6 @@ fn row(text: &mut String, opt: &Opt) {
     let mut left = String::from("  ");
     for (i, name) in opt.names.iter().enumerate() {
         let comma = if i == 0 { "" } else { ", " };
-        // Writing to a String cannot fail.
         let _ = write!(left, "{comma}-{name}");
     }
     for value in opt.values {

@@ -81,7 +81,8 @@ impl JobOptions {
             Key::Label => self.label = true,
             Key::LabelFormat => {
                 // MPD's users write "%r" and know that the colon comes by itself.
-                let text = [setting.value().as_bytes(), b": "].concat();
+                let own = pattern(setting, setting.value().as_bytes())?;
+                let text = [own.as_bytes(), b": "].concat();
                 self.label_format.set(pattern(setting, &text)?, setting)?;
             }
             Key::LabelPattern => {
@@ -147,9 +148,8 @@ impl JobOptions {
             (None, None | Some(b"")) => Ok(None),
             (None, Some(bytes)) => {
                 let text = String::from_utf8_lossy(bytes);
-                timeout(&text).map_err(|e| {
-                    Usage::new(format!("the variable MPIEXEC_TIMEOUT={text}: {e}"))
-                })
+                timeout(&text)
+                    .map_err(|e| Usage::new(format!("the variable MPIEXEC_TIMEOUT={text}: {e}")))
             }
         }
     }
@@ -210,8 +210,7 @@ fn timeout(text: &str) -> Result<Option<Duration>, String> {
 fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
     let fields = "known are %r rank, %h host, %p process id, %j job id, %a alias, %% percent sign";
     LabelFormat::new(text).map_err(|field| match field {
-        // MPD's own ": " after a lone percent sign at the end makes it a field called ':'.
-        None | Some(':') => setting.error(format!("the % at the end has no letter; {fields}")),
+        None => setting.error(format!("the % at the end has no letter; {fields}")),
         Some(field) => setting.error(format!("there is no field %{field}; {fields}")),
     })
 }

@@ -1,1 +1,27 @@
-//! placeholder
+//! `mpirun`: the console of one job.
+//!
+//! The command-line half turns words into a job's specification and touches nothing but the
+//! configuration file: [`caller`] (what we were started with), [`scan`] (words to sections, by the
+//! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
+//! [`docs`], [`dryrun`], [`exits`]). [`cli::parse`] is its door.
+
+pub mod argsets;
+pub mod caller;
+pub mod cli;
+pub mod configfile;
+pub mod docs;
+pub mod dryrun;
+pub mod environment;
+pub mod exits;
+pub mod help;
+pub mod job_options;
+pub mod launch;
+pub mod limits;
+pub mod once;
+pub mod options;
+pub mod run;
+pub mod scan;
+pub mod session;
+pub mod soft;
+pub mod suggest;
+pub mod usage;

@@ -207,7 +207,8 @@ mod tests {
     fn nonsense_is_named() {
         assert_eq!(applied("stack"), Err(InvalidLimit::Form));
         assert_eq!(applied("heap=1"), Err(InvalidLimit::Name("heap".into())));
-        for bad in ["", "x", "-1", "+1", "1.5G", "K", "1T", "99999999999999999999", "17179869184G"] {
+        for bad in ["", "x", "-1", "+1", "1.5G", "K", "1T", "99999999999999999999", "17179869184G"]
+        {
             assert_eq!(applied(&format!("stack={bad}")), Err(InvalidLimit::Value(bad.into())));
         }
         assert_eq!(applied("stack=2:1"), Err(InvalidLimit::Order));

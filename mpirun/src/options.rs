@@ -178,41 +178,6 @@ pub fn find(name: &[u8]) -> Option<&'static Opt> {
     OPTIONS.iter().find(|o| o.names.iter().any(|n| n.as_bytes() == name))
 }
 
-/// The known name nearest to `name`, if one is near enough to be meant.
-pub fn nearest(name: &str) -> Option<&'static str> {
-    let tolerated = 1.max(name.chars().count() / 3);
-    let rank = |known: &str| {
-        let distance = distance(name, known);
-        // Of two equally near names the one of the same length is the likelier: a slip of a key.
-        (distance, known.len().abs_diff(name.len()))
-    };
-    let shown = OPTIONS.iter().filter(|o| o.is_shown()).flat_map(|o| o.names.iter().copied());
-    shown
-        .map(|known| (rank(known), known))
-        .filter(|&((distance, _), known)| distance <= tolerated && distance < known.len().max(2))
-        .min_by_key(|&(rank, _)| rank)
-        .map(|(_, known)| known)
-}
-
-/// How many letters must be added, removed, changed or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let changed = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + changed);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
-
 /// An option of the full help.
 const fn opt(
     heading: Heading,
@@ -381,33 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_the_one_meant() {
-        for (typed, meant) in [
-            ("nq", "np"),
-            ("enlist", "envlist"),
-            ("wrid", "wdir"),
-            ("timeuot", "timeout"),
-            ("gevn", "genv"),
-            ("label-fmr", "label-fmt"),
-            ("output-pattern", "outfile-pattern"),
-            ("np4", "np"),
-            ("Verbose", "verbose"),
-        ] {
-            assert_eq!(nearest(typed), Some(meant), "{typed}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_suggested_for_what_resembles_nothing() {
-        for typed in ["zzz", "qqqqqqqq", "frobnicate", "-", "é"] {
-            assert_eq!(nearest(typed), None, "{typed}");
-        }
-    }
-
-    #[test]
-    fn hidden_options_are_found_but_not_suggested() {
+    fn a_hidden_option_is_found() {
         assert_eq!(find(b"generate-docs").unwrap().key, Key::GenerateDocs);
-        assert_eq!(nearest("generate-doc"), None);
-        assert_ne!(nearest("hostss"), Some("hosts"));
+        assert!(find(b"").is_none() && find(b"NP").is_none());
     }
 }

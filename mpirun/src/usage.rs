@@ -1,6 +1,6 @@
 //! The error of the command line: one line for a person, with the program's name in front.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use mpd_proto::job::exit;
 
@@ -49,13 +49,31 @@ impl std::error::Error for Usage {}
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        if let Some(origin) = &self.origin {
-            write!(f, "{origin}: ")?;
+        let parts = self.origin.iter().flat_map(|o| [o.as_str(), ": "]).chain([&*self.text]);
+        // Names that the user gave may hold anything; the message stays one line.
+        for c in parts.flat_map(str::chars) {
+            if c.is_control() {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                f.write_char(c)?;
+            }
         }
-        f.write_str(&self.text)?;
         if self.hint {
             write!(f, " (see {} --help)", self.name)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_is_one_line_whatever_the_names_in_it() {
+        let error = Usage::new("bad\nname\u{1b}[2J").at(Some(&"a\tb line 3")).by("mpiexec");
+        assert_eq!(error.to_string(), "mpiexec: a\\tb line 3: bad\\nname\\u{1b}[2J");
+        assert_eq!(Usage::syntax("é").to_string(), "mpirun: é (see mpirun --help)");
+        assert_eq!(error.exit_code(), 125);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
-use crate::run::comes_true;
+use crate::run::{Running, comes_true};
 use crate::suite::Suite;
 
 pub(crate) const INTERRUPT: &str = "\x03";
@@ -24,8 +23,8 @@ const PROMPT: &str = "READY> ";
 
 /// An interactive shell on a terminal of its own.
 pub(crate) struct Terminal {
-    master: PtyMaster,
-    shell: Child,
+    master: Option<PtyMaster>,
+    shell: Running,
     screen: Arc<Mutex<Vec<u8>>>,
     closing: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
@@ -51,20 +50,21 @@ impl Terminal {
             .env("MPIRUN", suite.program("mpirun"))
             .env("T", helpers)
             .env("D", directory)
-            .spawn(Stdio::null);
+            .start();
         let screen = Arc::default();
         let closing = Arc::default();
         let copy = master.as_fd().try_clone_to_owned().expect("a descriptor");
         let reader = spawn_reader(copy.into(), Arc::clone(&screen), Arc::clone(&closing));
-        let mut terminal =
-            Self { master, shell, screen, closing, reader: Some(reader), seen: 0 };
+        let (master, reader) = (Some(master), Some(reader));
+        let mut terminal = Self { master, shell, screen, closing, reader, seen: 0 };
         terminal.shows(PROMPT);
         terminal
     }
 
     /// Presses these keys.
     pub(crate) fn press(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).expect("writing to a terminal");
+        let master = self.master.as_mut().expect("the terminal is there until the end");
+        master.write_all(keys.as_bytes()).expect("writing to a terminal");
     }
 
     /// Types a command and the return key.
@@ -113,39 +113,29 @@ impl Terminal {
     /// Leaves the shell by its own command.
     pub(crate) fn leave(mut self) {
         self.enter("exit");
-        let shell = &mut self.shell;
-        let ended = comes_true(Duration::from_secs(10), || {
-            shell.try_wait().is_ok_and(|status| status.is_some())
-        });
+        let ended = comes_true(Duration::from_secs(10), || self.shell.has_ended());
         assert!(ended, "the shell does not exit:\n{}", self.screen());
     }
 
     /// Takes the terminal away from under everything that runs in it.
-    pub(crate) fn hang_up(self) {
-        drop(self);
+    pub(crate) fn hang_up(mut self) {
+        self.close();
+        let ended = comes_true(Duration::from_secs(10), || self.shell.has_ended());
+        assert!(ended, "the shell has outlived its terminal");
+    }
+
+    fn close(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.master = None;
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.closing.store(true, Ordering::Relaxed);
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
-        // The last descriptor of the terminal but `master`, whose end is the hang-up, is closed
-        // now. The shell ends by it; whoever does not is found by the suite.
-        let (null, _) = nix::unistd::pipe().expect("a pipe");
-        drop(null);
-        let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC);
-        drop(std::mem::replace(&mut self.master, master.expect("a terminal")));
-        let shell = &mut self.shell;
-        let ended = comes_true(Duration::from_secs(5), || {
-            shell.try_wait().is_ok_and(|status| status.is_some())
-        });
-        if !ended {
-            let _ = shell.kill();
-            let _ = shell.wait();
-        }
+        self.close();
     }
 }
 
@@ -163,7 +153,9 @@ fn spawn_reader(
                 continue;
             }
             let Ok(count @ 1..) = terminal.read(&mut buffer) else {
-                return;
+                // Nobody has it open: not yet, or no longer.
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
             };
             let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
             screen.extend_from_slice(&buffer[..count]);

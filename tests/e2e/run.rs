@@ -77,11 +77,6 @@ impl Run {
         self
     }
 
-    pub(crate) fn without_env(mut self, name: &str) -> Self {
-        self.command.env_remove(name);
-        self
-    }
-
     pub(crate) fn directory(mut self, directory: impl AsRef<std::path::Path>) -> Self {
         self.command.current_dir(directory);
         self

@@ -91,14 +91,13 @@ impl Suite {
 
     /// Any program in the surroundings of this test.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Run {
-        let mut command = match self.user {
-            None => Command::new(program),
-            Some(user) => {
-                let mut command = Command::new(self.program("t-run"));
-                command.arg(format!("uid={user}")).arg(program);
-                command
-            }
-        };
+        let Some(user) = self.user else { return self.as_self(program) };
+        self.as_self(self.program("t-run")).arg(format!("uid={user}")).arg(program)
+    }
+
+    /// The same as whoever runs the tests, in a suite of another user.
+    pub(crate) fn as_self(&self, program: impl AsRef<OsStr>) -> Run {
+        let mut command = Command::new(program);
         let foreign = |name: &OsStr| {
             ["MPD_", "PMI_", "PMIX_", "MPI_LOCAL", "HYDRA_", "SLURM_", "FLUX_"]
                 .iter()
@@ -216,8 +215,14 @@ impl Suite {
 
     /// Everything of the jobs is gone, daemon or not.
     pub(crate) fn no_job_is_left(&self) {
-        let of_a_job = |process: &Process| !process.is_daemon() && !process.runs("mpirun");
-        let left = self.stays(of_a_job);
+        self.no_job_is_left_but(&[]);
+    }
+
+    /// Everything of the jobs is gone, except processes that run one of these programs.
+    pub(crate) fn no_job_is_left_but(&self, programs: &[&str]) {
+        let left = self.stays(|process| {
+            !process.is_daemon() && !programs.iter().any(|program| process.runs(program))
+        });
         assert!(left.is_empty(), "left of the job:\n{}", listed(&left));
     }
 

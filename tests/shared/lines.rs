@@ -62,7 +62,8 @@ fn letter(rank: usize) -> u8 {
 }
 
 /// A tab, a carriage return and bytes that are no UTF-8 are among them; a newline is not.
-const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789 :=[]{}%\\\"'\t\r\x1b\x7f\x80\xc3\xff";
+const ALPHABET: &[u8] =
+    b"abcdefghijklmnopqrstuvwxyz0123456789 :=[]{}%\\\"'\t\r\x1b\x7f\x80\xc3\xff";
 
 #[cfg(test)]
 mod tests {

@@ -123,6 +123,11 @@ pub enum Failure {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
+    /// The user interrupted the job before all ranks had started.
+    Interrupted {
+        /// The signal that did it.
+        signal: u8,
+    },
     /// The job was killed by a request through its daemon.
     Killed,
     /// The suite itself failed, or refused.
@@ -133,6 +138,18 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the text should be preceded by the host concerned.
+    pub const fn names_host(&self) -> bool {
+        !matches!(
+            self,
+            Self::OutputClosed
+                | Self::OutputFailed { .. }
+                | Self::TimedOut { .. }
+                | Self::Interrupted { .. }
+                | Self::Killed
+        )
+    }
+
     /// The exit code of `mpirun`.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -148,6 +165,7 @@ impl Failure {
             Self::CannotExecute { missing: false, .. } => exit::CANNOT_EXECUTE,
             Self::OutputClosed => exit::OUTPUT_CLOSED,
             Self::TimedOut { .. } => exit::TIMED_OUT,
+            Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
             Self::Killed => 137,
             Self::OutputFailed { .. } | Self::Suite { .. } => exit::SUITE,
         }
@@ -184,6 +202,7 @@ impl fmt::Display for Failure {
                 "the job ran longer than its limit of {} s and was ended",
                 *limit_ms as f64 / 1000.0
             ),
+            Self::Interrupted { .. } => f.write_str("interrupted before all ranks had started"),
             Self::Killed => f.write_str("the job was killed on request"),
         }
     }

@@ -274,11 +274,6 @@ impl Manager {
         self.ranks[rank.index()].end.unwrap_or(RankEnd::NotStarted)
     }
 
-    /// Whether output is held back because the job is suspended.
-    pub const fn is_suspended(&self) -> bool {
-        self.suspended
-    }
-
     /// The exit code that `mpirun` would have now.
     pub fn exit_code(&self) -> u8 {
         self.failure.as_ref().map_or(0, Failure::exit_code)
@@ -287,7 +282,9 @@ impl Manager {
     fn started(&mut self, now: Time) {
         if self.phase == Phase::Starting {
             self.phase = Phase::Running;
-            if let Some(limit) = self.limit {
+            if self.living == 0 {
+                self.kill();
+            } else if let Some(limit) = self.limit {
                 self.timers.set(Timer::Limit, now + limit);
             }
         }
@@ -348,7 +345,7 @@ impl Manager {
     /// A failure that ends the job.
     fn end_by(&mut self, now: Time, failure: Failure) {
         self.fail(failure);
-        if self.phase == Phase::Running && self.interrupts == 0 {
+        if matches!(self.phase, Phase::Starting | Phase::Running) {
             self.terminate(now, FAILURE_GRACE);
         }
     }
@@ -356,7 +353,10 @@ impl Manager {
     fn interrupt(&mut self, now: Time, signal: u8) {
         self.interrupts += 1;
         self.hurry(now);
-        if self.interrupts > 1 && signal == SIGINT {
+        if self.phase == Phase::Starting {
+            self.fail(Failure::Interrupted { signal });
+            self.kill();
+        } else if self.interrupts > 1 && signal == SIGINT {
             self.kill();
         } else if matches!(self.phase, Phase::Running | Phase::Ending) {
             self.outputs.push_back(Output::SignalRanks(signal));
@@ -368,8 +368,11 @@ impl Manager {
         }
     }
 
-    /// SIGTERM now, the end of all after `grace`.
+    /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.
     fn terminate(&mut self, now: Time, grace: Duration) {
+        if self.phase == Phase::Starting {
+            self.kill();
+        }
         if !matches!(self.phase, Phase::Running | Phase::Ending) {
             return;
         }

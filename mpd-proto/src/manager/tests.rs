@@ -203,3 +203,27 @@ fn output_whose_reader_left_ends_the_job_with_141() {
     story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(141)));
 }
+
+#[test]
+fn a_failure_while_ranks_are_being_started_kills_at_once() {
+    let mut manager = Manager::new(2, OnFailure::End, None);
+    manager.handle(Time::ZERO, Input::Exited(Rank(0), RankEnd::Exited(3)));
+    assert_eq!(manager.poll_output(), Some(rank_failed(0, 3)));
+    assert_eq!(manager.poll_output(), Some(Output::KillTree));
+}
+
+#[test]
+fn an_interrupt_while_ranks_are_being_started_ends_with_130() {
+    let mut manager = Manager::new(2, OnFailure::End, None);
+    manager.handle(Time::ZERO, Input::Interrupt);
+    assert_eq!(manager.exit_code(), 130);
+}
+
+#[test]
+fn ranks_that_ended_before_the_last_was_started_end_the_job_when_it_has_started() {
+    let mut manager = Manager::new(1, OnFailure::End, None);
+    manager.handle(Time::ZERO, Input::Exited(Rank(0), RankEnd::Exited(0)));
+    assert_eq!(manager.poll_output(), None);
+    manager.handle(Time::ZERO, Input::Started);
+    assert_eq!(manager.poll_output(), Some(Output::KillTree));
+}

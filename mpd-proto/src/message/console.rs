@@ -63,6 +63,8 @@ pub enum JobNews {
     Started {
         /// The id.
         job: JobId,
+        /// The host it runs on.
+        host: String,
     },
     /// That many further bytes of standard input may be sent.
     StdinCredit {
@@ -75,6 +77,8 @@ pub enum JobNews {
     Suspended,
     /// What the first failure was, as soon as it is known.
     Failed {
+        /// Where.
+        host: String,
         /// The failure.
         failure: Failure,
     },

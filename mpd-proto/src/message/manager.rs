@@ -59,6 +59,8 @@ pub struct StartJob {
     pub cgroup: Option<String>,
     /// Where a daemon of this ring listens on this host; none in a private ring.
     pub socket: Option<String>,
+    /// Directory to make for the job, and to remove.
+    pub tmpdir: String,
     /// Size of the specification that follows.
     pub spec_bytes: u32,
 }
@@ -67,11 +69,6 @@ pub struct StartJob {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerReport {
-    /// The ranks were told to go.
-    Running {
-        /// Directory of the job, to be removed if the manager cannot.
-        tmpdir: String,
-    },
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code given to the console.
@@ -87,10 +84,8 @@ pub struct JobRecord {
     pub job: JobId,
     /// See [`StartJob::cookie`].
     pub cookie: String,
-    /// The manager.
-    pub manager: u32,
     /// Control group of the ranks.
     pub cgroup: Option<String>,
     /// Directory of the job.
-    pub tmpdir: Option<String>,
+    pub tmpdir: String,
 }

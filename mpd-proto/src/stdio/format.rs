@@ -38,13 +38,6 @@ impl Formatter {
         }
         self.unfinished = (!at_start).then_some(rank);
     }
-
-    /// Appends a newline if a line stands unfinished.
-    pub fn finish_line(&mut self, out: &mut Vec<u8>) {
-        if self.unfinished.take().is_some() {
-            out.push(b'\n');
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,103 @@
+//! The command line of `mpd`, and its exit codes.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use log::LevelFilter;
+
+/// The daemon could not start, or there is none to ask.
+pub(crate) const EXIT_FAILURE: u8 = 1;
+
+/// Start the MPD daemon of this host.
+///
+/// The daemon waits on a socket that only its user can reach, and starts a manager process for every
+/// job that mpirun submits. It ends on SIGTERM, SIGINT and SIGHUP; running jobs are not hurt by its
+/// end and register with the next daemon.
+///
+/// Exit codes: 0 for a tidy end, 1 when the daemon could not start (the reason is on standard error)
+/// or, with --status, when no daemon is running, 2 for a wrong command line.
+#[derive(Debug, Parser)]
+#[command(name = "mpd", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    /// Go to the background; return once the daemon serves, or say why it does not
+    #[arg(long, short = 'd')]
+    pub(crate) daemon: bool,
+
+    /// Name of this daemon in job ids and messages [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Directory of socket, lock and job records
+    #[arg(long, value_name = "DIR")]
+    pub(crate) rundir: Option<PathBuf>,
+
+    /// Processes that this host takes before another is preferred [default: its CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ncpus: Option<u32>,
+
+    /// Write the log to this file [default: standard error; with --daemon RUNDIR/mpd.log]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+
+    /// Log more (twice: everything)
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Print the state of the running daemon as one line of JSON
+    #[arg(long, conflicts_with = "daemon")]
+    pub(crate) status: bool,
+
+    #[arg(long, hide = true, value_name = "DIR")]
+    generate_docs: Option<PathBuf>,
+
+    /// A ring of one for one mpirun: serve the connection on descriptor 3, then leave.
+    #[arg(long, hide = true)]
+    pub(crate) private: bool,
+
+    /// Tell readiness on descriptor 3.
+    #[arg(long, hide = true)]
+    pub(crate) tell_ready: bool,
+
+    #[arg(long, hide = true)]
+    manager: bool,
+
+    #[arg(long, hide = true, value_name = "RECORD")]
+    sweep: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST.
+MPD_LOG sets what is logged (error, warn, info, debug, trace).";
+
+/// What a process of this executable is.
+pub(crate) enum Role {
+    Manager,
+    Sweeper(String),
+    Docs(PathBuf),
+    Status,
+    /// Starts the daemon in the background.
+    Starter,
+    Daemon,
+}
+
+impl Cli {
+    pub(crate) fn role(&self) -> Role {
+        match self {
+            Self { manager: true, .. } => Role::Manager,
+            Self { sweep: Some(record), .. } => Role::Sweeper(record.clone()),
+            Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
+            Self { status: true, .. } => Role::Status,
+            Self { daemon: true, .. } => Role::Starter,
+            Self { .. } => Role::Daemon,
+        }
+    }
+
+    pub(crate) fn level(&self) -> LevelFilter {
+        match (self.verbose, self.private || self.manager) {
+            (0, true) => LevelFilter::Warn,
+            (0, false) => LevelFilter::Info,
+            (1, _) => LevelFilter::Debug,
+            _ => LevelFilter::Trace,
+        }
+    }
+}

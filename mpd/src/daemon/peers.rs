@@ -1,0 +1,298 @@
+//! Connections that have not yet said what they are, consoles submitting a job, and managers.
+//!
+//! A connection is worth nothing before its peer's uid is known to be ours. Whatever a peer sends
+//! that is not expected closes that connection and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::conn::{Conn, Filled};
+use mpd_proto::Time;
+use mpd_proto::frame::{self, Kind};
+use mpd_proto::job::{JobSpec, MAX_SPEC};
+use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, VERSION};
+use nix::unistd::geteuid;
+
+use crate::daemon::jobs::{Jobs, Submission};
+
+/// A peer that has not finished its request after this long is closed.
+const OPENING_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that may be open at once, managers not counted.
+const MAX_CONSOLES: usize = 4096;
+
+/// Tokens below are the daemon's own.
+const FIRST_TOKEN: usize = 16;
+
+/// What a connection is at present.
+#[derive(Debug)]
+enum State {
+    /// Nothing said yet.
+    ExpectOpening,
+    /// A console whose specification is coming.
+    ExpectSpec { wanted: usize, got: Vec<u8> },
+    /// Answered; closes when the answer is written.
+    Leaving,
+    /// The manager of this job.
+    Manager(u64),
+}
+
+#[derive(Debug)]
+struct Peer {
+    conn: Conn,
+    state: State,
+    since: Time,
+}
+
+/// All connections, by token. Tokens are never used twice, so a late event hits nobody.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    peers: BTreeMap<usize, Peer>,
+    next: usize,
+    ready: BTreeSet<usize>,
+}
+
+/// What is to happen to a peer after it was served.
+enum Verdict {
+    Keep,
+    Close,
+    /// It is the manager's now.
+    HandOver(Submission),
+}
+
+impl Peers {
+    /// Takes a fresh connection.
+    pub(crate) fn add(&mut self, registry: &Registry, conn: Conn, now: Time) -> io::Result<()> {
+        if self.peers.len() >= MAX_CONSOLES {
+            return Err(io::Error::other("too many connections"));
+        }
+        let uid = conn.peer()?.uid();
+        if uid != geteuid().as_raw() {
+            return Err(io::Error::other(format!("uid {uid} is not ours")));
+        }
+        self.insert(registry, conn, State::ExpectOpening, now)
+    }
+
+    /// Takes the daemon's end of the socket of a manager it starts.
+    pub(crate) fn add_manager(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        job: u64,
+        now: Time,
+    ) -> io::Result<()> {
+        self.insert(registry, conn, State::Manager(job), now)
+    }
+
+    fn insert(&mut self, registry: &Registry, conn: Conn, state: State, now: Time) -> io::Result<()> {
+        let token = FIRST_TOKEN + self.next;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
+        self.next += 1;
+        self.peers.insert(token, Peer { conn, state, since: now });
+        self.ready.insert(token);
+        Ok(())
+    }
+
+    /// An event came for `token`.
+    pub(crate) fn mark_ready(&mut self, token: Token) {
+        if self.peers.contains_key(&token.0) {
+            self.ready.insert(token.0);
+        }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// When the next unfinished opening runs out of patience.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let waits = |p: &&Peer| !matches!(p.state, State::Manager(_));
+        self.peers.values().filter(waits).map(|p| p.since + OPENING_PATIENCE).min()
+    }
+
+    /// Closes the connection of the manager of `job`.
+    pub(crate) fn drop_manager(&mut self, job: u64) {
+        self.peers.retain(|_, p| !matches!(p.state, State::Manager(j) if j == job));
+    }
+
+    /// Reads what the manager of `job` said before it ended.
+    pub(crate) fn drain_manager(&mut self, job: u64, jobs: &mut Jobs) {
+        let is_it = |p: &&mut Peer| matches!(p.state, State::Manager(j) if j == job);
+        if let Some(peer) = self.peers.values_mut().find(is_it) {
+            let _ = peer.serve(jobs);
+        }
+    }
+
+    /// Serves every ready peer once and closes those that took too long.
+    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
+        for token in std::mem::take(&mut self.ready) {
+            let Some(mut peer) = self.peers.remove(&token) else { continue };
+            match peer.serve(jobs) {
+                (Verdict::Keep, more) => {
+                    self.peers.insert(token, peer);
+                    if more {
+                        self.ready.insert(token);
+                    }
+                }
+                (Verdict::Close, _) => {
+                    if let State::Manager(job) = peer.state {
+                        jobs.manager_closed(job);
+                    }
+                }
+                (Verdict::HandOver(submission), _) => {
+                    let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
+                    self.hand_over(registry, jobs, peer.conn, submission, now);
+                }
+            }
+        }
+        self.peers.retain(|_, p| {
+            let waits = !matches!(p.state, State::Manager(_));
+            !(waits && now.since(p.since) >= OPENING_PATIENCE)
+        });
+    }
+
+    fn hand_over(
+        &mut self,
+        registry: &Registry,
+        jobs: &mut Jobs,
+        mut console: Conn,
+        submission: Submission,
+        now: Time,
+    ) {
+        match jobs.start(&mut console, submission) {
+            Ok((manager, job)) => {
+                if let Err(e) = self.add_manager(registry, manager, job, now) {
+                    log::error!("cannot listen to the manager of job {job}: {e}");
+                }
+            }
+            Err(problem) => {
+                log::warn!("job refused: {problem:#}");
+                console.send(&ConsoleReply::Refused { problem: format!("{problem:#}") });
+                let _ = self.insert(registry, console, State::Leaving, now);
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Reads and answers. The flag says that more may be there to read.
+    fn serve(&mut self, jobs: &mut Jobs) -> (Verdict, bool) {
+        if self.conn.flush().is_err() {
+            return (Verdict::Close, false);
+        }
+        let filled = match self.conn.fill() {
+            Ok(filled) => filled,
+            Err(e) => {
+                log::debug!("reading from a peer: {e}");
+                return (Verdict::Close, false);
+            }
+        };
+        loop {
+            match self.take_frame(jobs) {
+                Ok(Some(Verdict::Keep)) => {}
+                Ok(Some(verdict)) => return (verdict, false),
+                Ok(None) => break,
+                Err(problem) => {
+                    log::warn!("closing a connection: {problem}");
+                    self.refuse(problem);
+                    break;
+                }
+            }
+        }
+        let done = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
+        if filled == Filled::Closed || done || self.conn.flush().is_err() {
+            return (Verdict::Close, false);
+        }
+        let written = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
+        (if written { Verdict::Close } else { Verdict::Keep }, filled == Filled::More)
+    }
+
+    fn refuse(&mut self, problem: String) {
+        self.conn.send(&ConsoleReply::Refused { problem });
+        self.state = State::Leaving;
+    }
+
+    /// Acts on one frame; `None` when there is none.
+    fn take_frame(&mut self, jobs: &mut Jobs) -> Result<Option<Verdict>, String> {
+        if matches!(self.state, State::Leaving) {
+            return Ok(None);
+        }
+        let Some((kind, payload)) = self.conn.next_frame().map_err(|e| e.to_string())? else {
+            return Ok(None);
+        };
+        match (&mut self.state, kind) {
+            (State::ExpectOpening, Kind::Control) => {
+                let opening = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                self.open(jobs, opening)
+            }
+            (State::ExpectSpec { wanted, got }, Kind::Spec) => {
+                if got.len() + payload.len() > *wanted {
+                    return Err("the specification is longer than announced".into());
+                }
+                got.extend_from_slice(payload);
+                if got.len() < *wanted {
+                    return Ok(Some(Verdict::Keep));
+                }
+                let encoded = std::mem::take(got);
+                self.submit(encoded)
+            }
+            (State::Manager(job), Kind::Control) => {
+                let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                let ManagerReport::Ended { code } = report;
+                jobs.ended(*job, code);
+                Ok(Some(Verdict::Keep))
+            }
+            _ => Err("a frame that is not expected here".into()),
+        }
+    }
+
+    fn open(&mut self, jobs: &mut Jobs, opening: Opening) -> Result<Option<Verdict>, String> {
+        let (Opening::Submit { version, .. }
+        | Opening::Status { version }
+        | Opening::Register { version, .. }) = opening;
+        if version != VERSION {
+            return Err(format!(
+                "this daemon speaks version {VERSION} and you speak {version}: use the mpirun that was installed with it"
+            ));
+        }
+        match opening {
+            Opening::Submit { spec_bytes, .. } => {
+                let wanted = spec_bytes as usize;
+                if wanted == 0 || wanted > MAX_SPEC {
+                    return Err(format!(
+                        "arguments and environment of {wanted} bytes are more than the {MAX_SPEC} that a job may have"
+                    ));
+                }
+                self.state = State::ExpectSpec { wanted, got: Vec::new() };
+            }
+            Opening::Status { .. } => {
+                self.conn.send(&jobs.status());
+                self.state = State::Leaving;
+            }
+            Opening::Register { job, cookie, .. } => {
+                let pid = self.conn.peer().map_or(0, |p| p.pid());
+                self.state = State::Manager(jobs.adopt(&job, &cookie, pid)?);
+            }
+        }
+        Ok(Some(Verdict::Keep))
+    }
+
+    fn submit(&mut self, encoded: Vec<u8>) -> Result<Option<Verdict>, String> {
+        let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
+        spec.check().map_err(|e| e.to_string())?;
+        let descriptors: Result<[OwnedFd; 2], _> = self.conn.take_descriptors().try_into();
+        let Ok(outputs) = descriptors else {
+            return Err("the console passed no standard output and error".into());
+        };
+        Ok(Some(Verdict::HandOver(Submission { spec, encoded, outputs })))
+    }
+}

@@ -1,0 +1,229 @@
+//! The ranks: their process, pipes and PMI socket. Owns descriptors, decides nothing.
+
+use std::ffi::CString;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::spawn::{Spawn, SpawnError};
+use mpd_proto::Rank;
+use mpd_proto::job::RankEnd;
+use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::leaf::Leaf;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use pmi_proto::{Facts, Session};
+
+use super::start::{PMI_FD, variables_of};
+
+/// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
+const PIPE_BYTES: i32 = 256 * 1024;
+
+/// Tokens per rank: stdin, stdout, stderr, PMI.
+pub(crate) const TOKENS: usize = 4;
+
+/// Which descriptor of a rank an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Stdin,
+    Output(Stream),
+    Pmi,
+}
+
+impl End {
+    pub(crate) const fn of(token: usize) -> Self {
+        match token % TOKENS {
+            0 => Self::Stdin,
+            1 => Self::Output(Stream::Out),
+            2 => Self::Output(Stream::Err),
+            _ => Self::Pmi,
+        }
+    }
+
+    const fn offset(self) -> usize {
+        match self {
+            Self::Stdin => 0,
+            Self::Output(Stream::Out) => 1,
+            Self::Output(Stream::Err) => 2,
+            Self::Pmi => 3,
+        }
+    }
+}
+
+/// One output stream of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    pub(crate) pipe: Option<PipeReader>,
+    pub(crate) leaf: Leaf,
+    /// Bytes may be waiting in the pipe.
+    pub(crate) ready: bool,
+    /// Put aside until the gate opens.
+    pub(crate) blocked: bool,
+}
+
+/// The PMI connection of a rank.
+#[derive(Debug)]
+pub(crate) struct Pmi {
+    pub(crate) stream: Option<UnixStream>,
+    pub(crate) session: Session,
+}
+
+/// One rank.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its process, until reaped.
+    pub(crate) pid: Option<Pid>,
+    /// Its process number, for reports.
+    pub(crate) number: u32,
+    pub(crate) stdin: Option<PipeWriter>,
+    pub(crate) sources: [Source; 2],
+    pub(crate) pmi: Pmi,
+}
+
+impl Client {
+    pub(crate) fn new(facts: Facts) -> Self {
+        Self {
+            pid: None,
+            number: 0,
+            stdin: None,
+            sources: Default::default(),
+            pmi: Pmi { stream: None, session: Session::new(facts) },
+        }
+    }
+
+    /// Starts the rank's process. Its standard input is a pipe if `fed`, else `null`.
+    ///
+    /// # Errors
+    /// No descriptor, no process, or what the child found; nothing is left then.
+    pub(crate) fn start(
+        &mut self,
+        registry: &Registry,
+        (rank, first_token): (Rank, usize),
+        spawn: &Spawn,
+        (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
+    ) -> Result<Pid, StartError> {
+        let (out, rank_out) = io::pipe()?;
+        let (err, rank_err) = io::pipe()?;
+        let (pmi, rank_pmi) = UnixStream::pair()?;
+        let (rank_in, feed) = if fed {
+            let (reader, writer) = io::pipe()?;
+            (OwnedFd::from(reader), Some(writer))
+        } else {
+            (null.try_clone()?, None)
+        };
+        let mut descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
+        debug_assert_eq!(descriptors.len(), PMI_FD + 1);
+        let variables: Vec<CString> = variables_of(rank);
+        let pid = spawn.start(&mut descriptors, &variables, cgroup)?;
+        self.pid = Some(pid);
+        self.number = pid.as_raw().unsigned_abs();
+        let watch = |fd: RawFd, end: End, interest| {
+            registry.register(&mut SourceFd(&fd), Token(first_token + end.offset()), interest)
+        };
+        for (stream, pipe) in Stream::BOTH.into_iter().zip([out, err]) {
+            set_nonblocking(&pipe)?;
+            let _ = fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+            watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;
+            self.sources[stream.index()].pipe = Some(pipe);
+        }
+        pmi.set_nonblocking(true)?;
+        watch(pmi.as_raw_fd(), End::Pmi, Interest::READABLE | Interest::WRITABLE)?;
+        self.pmi.stream = Some(pmi);
+        if let Some(feed) = feed {
+            set_nonblocking(&feed)?;
+            watch(feed.as_raw_fd(), End::Stdin, Interest::WRITABLE)?;
+            self.stdin = Some(feed);
+        }
+        Ok(pid)
+    }
+
+    /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then
+    /// the group's number is its own.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            let _ = killpg(pid, signal);
+        }
+    }
+}
+
+/// Why a rank did not start.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    Descriptors(io::Error),
+    Spawn(SpawnError),
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Descriptors(error)
+    }
+}
+
+impl From<SpawnError> for StartError {
+    fn from(error: SpawnError) -> Self {
+        Self::Spawn(error)
+    }
+}
+
+fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
+    // Our end only: the two ends of a pipe have flags of their own.
+    fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+/// What a rank's wait status means.
+pub(crate) fn end_of(status: WaitStatus) -> Option<RankEnd> {
+    let byte = |n: i32| u8::try_from(n & 0xff).unwrap_or(0);
+    match status {
+        WaitStatus::Exited(_, code) => Some(RankEnd::Exited(byte(code))),
+        WaitStatus::Signaled(_, signal, core) => {
+            Some(RankEnd::Signaled { signal: byte(signal as i32), core })
+        }
+        _ => None,
+    }
+}
+
+/// What a turn of the PMI connection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Nothing,
+    Something,
+    Closed,
+}
+
+impl Pmi {
+    /// Reads once.
+    pub(crate) fn read(&mut self) -> Heard {
+        let mut buffer = [0_u8; 16 * 1024];
+        let Some(stream) = &mut self.stream else { return Heard::Nothing };
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Heard::Closed,
+                Ok(n) => {
+                    self.session.receive(&buffer[..n]);
+                    return Heard::Something;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(_) => return Heard::Closed,
+            }
+        }
+    }
+
+    /// Writes what the session has to say, as far as the client takes it.
+    pub(crate) fn flush(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        while !self.session.output().is_empty() {
+            match stream.write(self.session.output()) {
+                Ok(n) => self.session.consume(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // Full: a writable event will come. Gone: its end is told by reading.
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! One turn of the manager's loop: who is served, in which order, and how much.
+
+use mio::event::Event;
+use mpd_io::conn::Filled;
+use mpd_io::spawn::{SpawnError, Step};
+use mpd_io::tree::{self, Dead};
+use mpd_proto::Rank;
+use mpd_proto::job::Failure;
+use mpd_proto::manager::Input;
+use mpd_proto::stdio::Stream;
+use nix::unistd::Pid;
+
+use super::clients::{Client, End, StartError, end_of};
+use super::outputs::plain;
+use super::{CONSOLE, DAEMON, FIRST_RANK, Process, SHM, SIGNALS, STARTS_PER_TURN, Timer, start};
+
+impl Process {
+    /// Remembers what an event says; nothing is done before all were seen.
+    pub(super) fn note_event(&mut self, token: usize, event: &Event) {
+        match token {
+            DAEMON => self.links.daemon_ready = true,
+            CONSOLE => self.links.console_ready = true,
+            SIGNALS => {}
+            SHM => {
+                if self.tidy.shm.take_events() {
+                    // Soon, when the file just made has been mapped.
+                    let at = self.now() + std::time::Duration::from_millis(20);
+                    self.timers.set(Timer::Shm, at);
+                }
+            }
+            _ if token < FIRST_RANK + self.spec.size() as usize * super::TOKENS => {
+                let (rank, end) = Self::client_of_token(token);
+                self.note_client_event(rank, end, event);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_client_event(&mut self, rank: Rank, end: End, event: &Event) {
+        let Some(client) = self.clients.get_mut(rank.index()) else { return };
+        match end {
+            End::Stdin => self.feed_rank(rank),
+            End::Output(stream) => {
+                client.sources[stream.index()].ready = true;
+                self.run_source(rank, stream);
+            }
+            End::Pmi => {
+                client.pmi.flush();
+                if event.is_readable() || event.is_read_closed() {
+                    self.talking.push_back(rank);
+                }
+            }
+        }
+    }
+
+    /// Control first, then PMI, then output; then what is due.
+    pub(super) fn turn(&mut self) {
+        self.serve_console();
+        self.serve_daemon();
+        self.take_signals();
+        self.start_some();
+        for _ in 0..self.talking.len() {
+            if let Some(rank) = self.talking.pop_front() {
+                self.serve_pmi(rank);
+            }
+        }
+        self.serve_sources();
+        self.flush_outputs();
+        self.expire();
+        if self.draining && self.is_drained() {
+            self.draining = false;
+            self.tell(Input::Drained);
+        }
+        self.links.flush();
+    }
+
+    fn serve_daemon(&mut self) {
+        if !std::mem::take(&mut self.links.daemon_ready) {
+            return;
+        }
+        match self.links.hear_daemon() {
+            Ok((kill, Filled::Empty | Filled::More)) => {
+                if kill {
+                    self.tell(Input::Kill);
+                }
+            }
+            Ok((_, Filled::Closed)) | Err(_) => {
+                log::info!("the daemon is gone; the job goes on");
+                self.links.daemon = None;
+                self.look_for_daemon();
+            }
+        }
+    }
+
+    fn take_signals(&mut self) {
+        let signals = self.signals.pending();
+        if signals.contains(&libc::SIGCHLD) || self.killing {
+            self.reap();
+        }
+        // A manager that is told to end takes its job along.
+        if signals.iter().any(|&s| s != libc::SIGCHLD) {
+            self.tell(Input::Kill);
+        }
+    }
+
+    /// Reaps every child that ended: ranks, and orphans that came to us.
+    pub(super) fn reap(&mut self) {
+        loop {
+            match tree::next_dead() {
+                Dead::Child(pid) => self.reap_one(pid),
+                Dead::None => return,
+                Dead::NoChildren => {
+                    if std::mem::take(&mut self.killing) {
+                        self.timers.stop(Timer::Kill);
+                        self.tell(Input::TreeGone);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn reap_one(&mut self, pid: Pid) {
+        self.tidy.remember(pid);
+        let rank = self.by_pid.get(&pid).copied();
+        let Some(rank) = rank else {
+            tree::reap(pid);
+            return;
+        };
+        // What it said last counts: it may have finalized just before.
+        self.serve_pmi_to_the_end(rank);
+        let status = tree::reap(pid);
+        self.by_pid.remove(&pid);
+        self.clients[rank.index()].pid = None;
+        self.timers.stop(Timer::PmiLost(rank));
+        self.end_feeding(rank);
+        if let Some(end) = status.and_then(end_of) {
+            self.tell(Input::Exited(rank, end));
+        }
+    }
+
+    /// Starts the next few ranks.
+    fn start_some(&mut self) {
+        let Some(first) = self.starting else { return };
+        let size = self.spec.size();
+        let behind = size.min(first + STARTS_PER_TURN);
+        for rank in (first..behind).map(Rank) {
+            if let Err(error) = self.start_one(rank) {
+                let failure = self.start_failure(rank, &error);
+                self.starting = None;
+                self.tell(Input::StartFailed(failure));
+                return;
+            }
+        }
+        self.starting = Some(behind).filter(|&next| next < size);
+        if self.starting.is_none() {
+            self.tell(Input::Started);
+        }
+    }
+
+    fn start_one(&mut self, rank: Rank) -> Result<(), StartError> {
+        let mut client = Client::new(self.facts(rank));
+        let spawn = &self.spawns[self.spec.argset_of(rank)];
+        let fed = self.spec.stdin.contains(rank);
+        let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
+        let result = client.start(
+            self.poll.registry(),
+            (rank, Self::token_of(rank)),
+            spawn,
+            (fed, &self.null, cgroup),
+        );
+        if let Some(pid) = client.pid {
+            self.tidy.remember(pid);
+            self.by_pid.insert(pid, rank);
+        }
+        self.labels.push(self.label_of(rank, client.number));
+        self.clients.push(client);
+        result.map(drop)
+    }
+
+    fn start_failure(&self, rank: Rank, error: &StartError) -> Failure {
+        let argset = &self.spec.argsets[self.spec.argset_of(rank)];
+        let program = String::from_utf8_lossy(&argset.program).into_owned();
+        let problem = match error {
+            StartError::Spawn(SpawnError::Child { step: Step::Exec, error }) => {
+                let missing = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR));
+                return Failure::CannotExecute { rank, program, problem: plain(error), missing };
+            }
+            StartError::Spawn(SpawnError::Child { step: Step::Directory, error }) => {
+                start::cannot_enter(&argset.directory, error)
+            }
+            StartError::Spawn(SpawnError::Child { step, error }) => {
+                format!("cannot prepare rank {rank} ({step:?}): {}", plain(error))
+            }
+            StartError::Spawn(SpawnError::Fork(error)) => {
+                let advice = match error.raw_os_error() {
+                    Some(libc::EAGAIN) => " (the limit of processes is reached: ulimit -u)",
+                    _ => "",
+                };
+                format!("cannot start a process for rank {rank}: {}{advice}", plain(error))
+            }
+            StartError::Spawn(SpawnError::Descriptor(error)) | StartError::Descriptors(error) => {
+                format!("cannot make the pipes of rank {rank}: {}", plain(error))
+            }
+        };
+        Failure::Suite { problem }
+    }
+
+    /// What is due by now.
+    fn expire(&mut self) {
+        let now = self.now();
+        self.machine.handle_timeout(now);
+        self.perform_outputs();
+        while let Some(timer) = self.timers.pop_expired(now) {
+            match timer {
+                Timer::Line(source) => {
+                    let stream = Stream::BOTH[(source & 1) as usize];
+                    self.end_line(Rank(source >> 1), stream);
+                }
+                Timer::PmiLost(rank) => {
+                    let problem = "closed its PMI connection before MPI_Finalize".to_owned();
+                    self.tell(Input::BrokeProtocol(rank, problem));
+                }
+                Timer::Kill => self.kill_round(),
+                Timer::Shm => self.tidy.shm.note(),
+                Timer::Daemon => self.look_for_daemon(),
+            }
+        }
+        self.expire_outputs(now);
+    }
+
+    pub(super) fn kill_round(&mut self) {
+        if self.killing {
+            tree::kill_children(|_| false);
+            self.timers.set(Timer::Kill, self.now() + super::KILL_INTERVAL);
+            self.reap();
+        }
+    }
+
+    /// Registers with the daemon of this ring, now or a second later.
+    fn look_for_daemon(&mut self) {
+        let Some(rundir) = self.order.socket.clone() else { return };
+        if self.links.register(self.poll.registry(), &rundir, &self.order) {
+            log::info!("registered with the new daemon");
+        } else {
+            self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Finding the program of an argset and telling what is wrong with it before anything is started.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use mpd_proto::job::Argset;
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::unistd::{AccessFlags, faccessat};
+
+/// Why a program cannot be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    /// In the system's words where it has some.
+    pub(crate) problem: String,
+    /// Not found, as opposed to found and not executable.
+    pub(crate) missing: bool,
+}
+
+/// The path to execute, as seen from the argset's directory.
+///
+/// # Errors
+/// [`Unusable`], with the first candidate that exists if there is one.
+pub(crate) fn program(argset: &Argset) -> Result<Vec<u8>, Unusable> {
+    let directory = Path::new(OsStr::from_bytes(&argset.directory));
+    if argset.program.contains(&b'/') {
+        check(&directory.join(OsStr::from_bytes(&argset.program)))?;
+        return Ok(argset.program.clone());
+    }
+    let mut found = None;
+    for place in argset.search.split(|&b| b == b':') {
+        let place = if place.is_empty() { b"." } else { place };
+        let candidate = Path::new(OsStr::from_bytes(place)).join(OsStr::from_bytes(&argset.program));
+        match check(&directory.join(&candidate)) {
+            Ok(()) => return Ok(candidate.into_os_string().as_bytes().to_vec()),
+            Err(e) if e.missing => {}
+            Err(e) => found = found.or(Some(e)),
+        }
+    }
+    Err(found.unwrap_or(Unusable { problem: "not found in the search path".into(), missing: true }))
+}
+
+fn check(path: &Path) -> Result<(), Unusable> {
+    let unusable = |e: Errno| Unusable {
+        problem: e.desc().to_owned(),
+        missing: matches!(e, Errno::ENOENT | Errno::ENOTDIR),
+    };
+    let metadata = fs::metadata(path)
+        .map_err(|e| unusable(Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO))))?;
+    if metadata.is_dir() {
+        return Err(unusable(Errno::EISDIR));
+    }
+    faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(unusable)?;
+    interpreter(path).map_or(Ok(()), |interpreter| match check_interpreter(path, &interpreter) {
+        Some(problem) => Err(Unusable { problem, missing: false }),
+        None => Ok(()),
+    })
+}
+
+/// The interpreter that the first line of a script names.
+fn interpreter(path: &Path) -> Option<PathBuf> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
+    let word = line.trim_ascii().split(|b| b.is_ascii_whitespace()).next()?;
+    (!word.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(word)))
+}
+
+fn check_interpreter(script: &Path, interpreter: &Path) -> Option<String> {
+    // A relative interpreter is relative to the directory at exec: leave it to the kernel.
+    if !interpreter.is_absolute() || script == interpreter {
+        return None;
+    }
+    let error = match fs::metadata(interpreter) {
+        Err(e) => Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)),
+        Ok(_) => faccessat(
+            nix::fcntl::AT_FDCWD,
+            interpreter,
+            AccessFlags::X_OK,
+            AtFlags::AT_EACCESS,
+        )
+        .err()?,
+    };
+    Some(format!("its interpreter {}: {}", interpreter.display(), error.desc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn argset(directory: &Path, program: &str, search: &str) -> Argset {
+        Argset {
+            size: 1,
+            program: program.into(),
+            args: vec![],
+            environment: 0,
+            directory: directory.as_os_str().as_bytes().to_vec(),
+            search: search.into(),
+            umask: 0,
+            limits: vec![],
+        }
+    }
+
+    fn file(directory: &Path, name: &str, text: &str, mode: u32) {
+        let path = directory.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn programs_are_found_as_execvp_would_and_refused_with_the_systems_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        file(dir, "good", "#!/bin/sh\n", 0o755);
+        file(dir, "plain", "x", 0o644);
+        file(dir, "orphan", "#!/no/such/interpreter -x\n", 0o755);
+        fs::create_dir(dir.join("sub")).unwrap();
+        let problem = |program: &str, search: &str| {
+            program_of(dir, program, search).map_err(|e| (e.problem, e.missing))
+        };
+        let failed = |text: &str, missing| Err((text.to_owned(), missing));
+        assert_eq!(problem("./good", ""), Ok(b"./good".to_vec()));
+        assert_eq!(problem("good", "/no/such::/bin"), Ok(b"./good".to_vec()));
+        assert_eq!(problem("sh", "/no/such:/bin"), Ok(b"/bin/sh".to_vec()));
+        assert_eq!(problem("./cpio", ""), failed("No such file or directory", true));
+        assert_eq!(problem("cpio-x", "/bin"), failed("not found in the search path", true));
+        assert_eq!(problem("./sub", ""), failed("Is a directory", false));
+        let interpreter = "its interpreter /no/such/interpreter: No such file or directory";
+        assert_eq!(problem("./orphan", ""), failed(interpreter, false));
+        assert_eq!(problem("./good/x", ""), failed("Not a directory", true));
+        assert_eq!(problem("./plain", ""), failed("Permission denied", false));
+    }
+
+    fn program_of(directory: &Path, name: &str, search: &str) -> Result<Vec<u8>, Unusable> {
+        program(&argset(directory, name, search))
+    }
+}

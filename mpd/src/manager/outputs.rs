@@ -1,0 +1,282 @@
+//! Where the ranks' output goes: the console's two descriptors, or files by pattern.
+//!
+//! A [`Sink`] owns one output, formats records for it, and queues what the output does not take. Who
+//! may be read for it is asked of its gate.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::clock::timestamp;
+use mpd_io::output::Output;
+use mpd_proto::job::OutputSpec;
+use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::format::Formatter;
+use mpd_proto::stdio::gate::Gate;
+use mpd_proto::stdio::leaf::Record;
+use mpd_proto::stdio::merge::Merger;
+use mpd_proto::{Rank, Time};
+
+/// What a write told about an output.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Its reader closed it.
+    Closed(Stream),
+    /// It cannot be written.
+    Failed(String),
+}
+
+/// One output.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    output: Output,
+    name: String,
+    stream: Stream,
+    pub(crate) gate: Gate,
+    queue: Vec<u8>,
+    sent: usize,
+    style: Style,
+    formatter: Formatter,
+    /// One merger per stream, as both streams may lead to one output.
+    mergers: Option<[Merger; 2]>,
+    /// Sources that wait for the gate.
+    pub(crate) blocked: Vec<(Rank, Stream)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    labels: bool,
+    timestamps: bool,
+}
+
+impl Sink {
+    fn new(output: Output, name: String, stream: Stream, spec: &OutputSpec, size: u32) -> Self {
+        Self {
+            output,
+            name,
+            stream,
+            gate: Gate::default(),
+            queue: Vec::new(),
+            sent: 0,
+            style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
+            formatter: Formatter::default(),
+            mergers: spec.merge.then(|| [Merger::new(size), Merger::new(size)]),
+            blocked: Vec::new(),
+        }
+    }
+
+    /// Takes a record of a rank, whose label is `label`.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        (rank, stream): (Rank, Stream),
+        label: &[u8],
+        record: Record<'_>,
+    ) -> Option<Trouble> {
+        if self.gate.is_closed() {
+            return None;
+        }
+        self.gate.wrote(source(rank, stream), !record.end);
+        if let Some(mergers) = &mut self.mergers {
+            mergers[stream.index()].push(now, rank, record, &mut self.queue);
+        } else if self.style.labels || self.style.timestamps {
+            let mut prefix = Vec::new();
+            if self.style.timestamps {
+                prefix.extend_from_slice(timestamp().as_bytes());
+                prefix.push(b' ');
+            }
+            prefix.extend_from_slice(label);
+            self.formatter.format(source(rank, stream), &prefix, record, &mut self.queue);
+        } else {
+            return self.pass(record);
+        }
+        self.flush()
+    }
+
+    /// Plain output: straight from the read buffer when nothing waits.
+    fn pass(&mut self, record: Record<'_>) -> Option<Trouble> {
+        let mut rest = record.body;
+        if self.queue.is_empty() && record.head.is_empty() {
+            match self.output.write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Some(self.fail(&e)),
+            }
+            if rest.is_empty() {
+                return None;
+            }
+        }
+        self.queue.extend_from_slice(record.head);
+        self.queue.extend_from_slice(rest);
+        self.flush()
+    }
+
+    /// Writes what waits, as far as the output takes it.
+    pub(crate) fn flush(&mut self) -> Option<Trouble> {
+        while self.sent < self.queue.len() {
+            match self.output.write(&self.queue[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Some(self.fail(&e)),
+            }
+        }
+        if self.sent == self.queue.len() {
+            self.queue.clear();
+            self.sent = 0;
+            // One megabyte line must not keep its memory for ever.
+            self.queue.shrink_to(1 << 18);
+        }
+        self.gate.set_waiting(self.queue.len() - self.sent);
+        None
+    }
+
+    fn fail(&mut self, error: &io::Error) -> Trouble {
+        self.discard();
+        match error.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET | libc::EIO) => Trouble::Closed(self.stream),
+            _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
+        }
+    }
+
+    /// Throws away what waits and all that comes.
+    pub(crate) fn discard(&mut self) {
+        self.gate.close();
+        self.queue.clear();
+        self.sent = 0;
+    }
+
+    /// A source will send no more.
+    pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<Trouble> {
+        if let (Some(mergers), false) = (&mut self.mergers, self.gate.is_closed()) {
+            mergers[stream.index()].end(rank, &mut self.queue);
+        }
+        self.flush()
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let mergers = self.mergers.as_ref()?;
+        mergers.iter().filter_map(Merger::deadline).min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
+        for merger in self.mergers.iter_mut().flatten() {
+            merger.flush(now, &mut self.queue);
+        }
+        self.flush()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.deadline().is_none()
+    }
+
+    /// Whether the gate would let a source in.
+    pub(crate) fn admits(&self, rank: Rank, stream: Stream) -> bool {
+        self.gate.admits(source(rank, stream))
+    }
+}
+
+const fn source(rank: Rank, stream: Stream) -> u32 {
+    (rank.0 << 1) | stream.index() as u32
+}
+
+/// The system's words without the "(os error N)".
+pub(crate) fn plain(error: &io::Error) -> String {
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
+}
+
+/// All outputs of a job and which stream of which rank goes to which.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    pub(crate) sinks: Vec<Sink>,
+    /// Per rank and stream.
+    routes: Vec<[usize; 2]>,
+    first_token: usize,
+}
+
+impl Outputs {
+    /// Opens everything. `file_of` fills a pattern for a rank.
+    ///
+    /// # Errors
+    /// What could not be opened and why.
+    pub(crate) fn open(
+        console: [OwnedFd; 2],
+        spec: &OutputSpec,
+        size: u32,
+        file_of: impl Fn(Rank, Stream) -> Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let [out, err] = console;
+        let open = |fd, name| Output::new(fd).map_err(|e| format!("{name}: {}", plain(&e)));
+        let out = open(out, "standard output")?;
+        let err = open(err, "standard error")?;
+        let shared = out.is_same_as(&err);
+        let mut sinks = vec![Sink::new(out, "standard output".into(), Stream::Out, spec, size)];
+        // With both on one terminal or pipe, a line of one must not be torn by the other.
+        if !shared {
+            sinks.push(Sink::new(err, "standard error".into(), Stream::Err, spec, size));
+        }
+        let console = [0, usize::from(!shared)];
+        let mut files: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        let mut routes = Vec::with_capacity(size as usize);
+        for rank in (0..size).map(Rank) {
+            let mut route = console;
+            for stream in Stream::BOTH {
+                let Some(path) = file_of(rank, stream) else { continue };
+                route[stream.index()] = match files.get(&path) {
+                    Some(&at) => at,
+                    None => {
+                        let output = create(&path)?;
+                        let name = path.display().to_string();
+                        sinks.push(Sink::new(output, name, stream, &OutputSpec::default(), size));
+                        files.insert(path, sinks.len() - 1);
+                        sinks.len() - 1
+                    }
+                };
+            }
+            routes.push(route);
+        }
+        Ok(Self { sinks, routes, first_token: 0 })
+    }
+
+    /// Has the poll tell when an output takes more; tokens are counted from `first`.
+    pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
+        self.first_token = first;
+        for (i, sink) in self.sinks.iter().enumerate().filter(|(_, s)| s.output.can_block()) {
+            let fd = sink.output.as_raw_fd();
+            match registry.register(&mut SourceFd(&fd), Token(first + i), Interest::WRITABLE) {
+                // /dev/null and its like are always ready.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn route(&self, rank: Rank, stream: Stream) -> usize {
+        self.routes[rank.index()][stream.index()]
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.sinks.iter().filter_map(Sink::deadline).min()
+    }
+
+    pub(crate) fn are_empty(&self) -> bool {
+        self.sinks.iter().all(Sink::is_empty)
+    }
+
+    pub(crate) fn discard(&mut self) {
+        self.sinks.iter_mut().for_each(Sink::discard);
+    }
+}
+
+/// Files are made anew, and only as many directories as the pattern names must exist.
+fn create(path: &Path) -> Result<Output, String> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).open(path);
+    file.and_then(|f| Output::new(f.into())).map_err(|e| format!("{}: {}", path.display(), plain(&e)))
+}

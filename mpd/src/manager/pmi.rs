@@ -1,0 +1,101 @@
+//! The PMI conversations of the ranks: operations of their sessions, performed on the job's store.
+
+use std::time::Duration;
+
+use mpd_proto::Rank;
+use mpd_proto::manager::Input;
+use pmi_proto::{Answer, Operation, Phase};
+
+use super::clients::Heard;
+use super::{Process, Timer};
+
+/// A client that closed its connection early is given this long to end.
+const CLOSED_GRACE: Duration = Duration::from_secs(2);
+
+impl Process {
+    /// Reads once and acts; comes back later if there may be more.
+    pub(super) fn serve_pmi(&mut self, rank: Rank) {
+        match self.hear_pmi(rank) {
+            Heard::Something => self.talking.push_back(rank),
+            Heard::Nothing | Heard::Closed => {}
+        }
+    }
+
+    /// Reads until nothing is left, because the rank has ended.
+    pub(super) fn serve_pmi_to_the_end(&mut self, rank: Rank) {
+        // Bounded: the rank is dead, and what others may write to its descriptor is not its word.
+        const MAX_READS: usize = 64;
+        for _ in 0..MAX_READS {
+            if self.hear_pmi(rank) != Heard::Something {
+                return;
+            }
+        }
+    }
+
+    fn hear_pmi(&mut self, rank: Rank) -> Heard {
+        let Some(client) = self.clients.get_mut(rank.index()) else { return Heard::Nothing };
+        let heard = client.pmi.read();
+        if heard == Heard::Closed {
+            client.pmi.session.end_of_stream();
+            client.pmi.stream = None;
+            let unfinished = matches!(client.pmi.session.phase(), Phase::Ready | Phase::InFence);
+            if unfinished && client.pid.is_some() {
+                self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
+            }
+        }
+        while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+            self.perform_operation(rank, operation);
+        }
+        self.clients[rank.index()].pmi.flush();
+        heard
+    }
+
+    fn perform_operation(&mut self, rank: Rank, operation: Operation) {
+        let session = &mut self.clients[rank.index()].pmi.session;
+        match operation {
+            Operation::Put { key, value } => session.answer(Answer::Put(self.kvs.put(&key, &value))),
+            Operation::Get { key } => session.answer(Answer::Get(self.kvs.get(&key))),
+            Operation::GetByIndex { index } => {
+                session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
+            }
+            Operation::Fence => self.tell(Input::EnteredFence(rank)),
+            Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
+            Operation::Finalized => self.tell(Input::Finalized(rank)),
+            Operation::Abort { code, message } => {
+                let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
+                self.tell(Input::Aborted(rank, code, message));
+            }
+            Operation::Misbehaved { error, fatal: true } => {
+                self.tell(Input::BrokeProtocol(rank, error.to_string()));
+            }
+            Operation::Misbehaved { error, fatal: false } => self.note_misbehaviour(rank, &error.to_string()),
+        }
+    }
+
+    /// Told once per rank: a user who sees it has something to look at, one who floods is not helped.
+    fn note_misbehaviour(&mut self, rank: Rank, problem: &str) {
+        log::debug!("rank {rank}: PMI: {problem}");
+        if self.misbehaved.insert(rank) {
+            let text = format!("rank {rank}: broke the PMI protocol: {problem}");
+            self.links.console.send(&mpd_proto::message::JobNews::Notice { text });
+        }
+    }
+
+    /// Lets every rank go that waits in the fence.
+    pub(super) fn release_fence(&mut self) {
+        for client in &mut self.clients {
+            if client.pmi.session.phase() == Phase::InFence {
+                client.pmi.session.answer(Answer::Fence);
+                client.pmi.flush();
+            }
+        }
+        // A client may have sent its next request together with the fence.
+        let waiting = |i: usize| u32::try_from(i).ok().map(Rank);
+        let pipelined: Vec<Rank> = (0..self.clients.len()).filter_map(waiting).collect();
+        for rank in pipelined {
+            while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+                self.perform_operation(rank, operation);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use mpd_io::spawn::Spawn;
+use mpd_io::sweep::COOKIE;
+use mpd_proto::Rank;
+use mpd_proto::job::{Argset, Failure, JobSpec, Limit};
+use mpd_proto::message::StartJob;
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::locate;
+
+/// Number of the PMI descriptor in every rank.
+pub(crate) const PMI_FD: usize = 3;
+
+/// Descriptors that the manager needs besides those of the ranks.
+const OWN_DESCRIPTORS: u64 = 64;
+
+/// Variables that the manager gives; what the user's environment says of them does not reach a rank.
+const OURS: [&str; 13] = [
+    "GFORTRAN_UNBUFFERED_PRECONNECTED",
+    "MPD_JOB_COOKIE",
+    "MPD_JOB_ID",
+    "MPD_JOB_TMPDIR",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
+    "PMI_FD",
+    "PMI_HOSTNAME",
+    "PMI_ID",
+    "PMI_PORT",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_SPAWNED",
+];
+
+/// Checks the whole job and prepares one [`Spawn`] per argset.
+///
+/// # Errors
+/// The failure of the first argset at fault.
+pub(crate) fn prepare(spec: &JobSpec, order: &StartJob, tmpdir: Option<&Path>) -> Result<Vec<Spawn>, Failure> {
+    check_descriptors(spec)?;
+    let mut first = 0;
+    let mut spawns = Vec::with_capacity(spec.argsets.len());
+    for argset in &spec.argsets {
+        let failed = |problem: String| Failure::Suite { problem };
+        let directory = Path::new(OsStr::from_bytes(&argset.directory));
+        std::fs::read_dir(directory).map(drop).or_else(|e| match e.kind() {
+            // Entering needs less than reading: only what certainly fails is refused here.
+            std::io::ErrorKind::PermissionDenied => Ok(()),
+            _ => Err(failed(cannot_enter(&argset.directory, &e))),
+        })?;
+        let program = locate::program(argset).map_err(|unusable| Failure::CannotExecute {
+            rank: Rank(first),
+            program: String::from_utf8_lossy(&argset.program).into_owned(),
+            problem: unusable.problem,
+            missing: unusable.missing,
+        })?;
+        spawns.push(spawn_of(spec, argset, &program, order, tmpdir).map_err(failed)?);
+        first += argset.size;
+    }
+    Ok(spawns)
+}
+
+pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
+    let directory = String::from_utf8_lossy(directory);
+    format!("cannot enter the working directory {directory}: {}", super::outputs::plain(error))
+}
+
+/// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
+fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
+    let size = u64::from(spec.size());
+    let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
+    let per_rank = 3 + files.filter(|f| f.names(b'r') || f.names(b'p')).count() as u64;
+    let need = size * per_rank + u64::from(spec.stdin.count_below(spec.size())) + OWN_DESCRIPTORS;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    if need > hard {
+        let problem = format!(
+            "{size} processes on one host need {need} open files, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
+        );
+        return Err(Failure::Suite { problem });
+    }
+    Ok(())
+}
+
+fn spawn_of(
+    spec: &JobSpec,
+    argset: &Argset,
+    program: &[u8],
+    order: &StartJob,
+    tmpdir: Option<&Path>,
+) -> Result<Spawn, String> {
+    let nul = |_| "a NUL byte in the job".to_owned();
+    let argv = std::iter::once(&argset.program).chain(&argset.args).cloned();
+    let given = &spec.environments[argset.environment as usize];
+    let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
+    let mut set = |name: &str, value: &[u8]| {
+        environment.push([name.as_bytes(), b"=", value].concat());
+    };
+    let size = spec.size().to_string();
+    set("PMI_FD", PMI_FD.to_string().as_bytes());
+    set("PMI_SIZE", size.as_bytes());
+    set("PMI_HOSTNAME", order.host.as_bytes());
+    set("MPI_LOCALNRANKS", size.as_bytes());
+    set("MPD_JOB_ID", order.job.to_string().as_bytes());
+    set(COOKIE, order.cookie.as_bytes());
+    set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");
+    if let Some(tmpdir) = tmpdir {
+        set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
+    }
+    let mut spawn = Spawn::new(program, argv, environment).map_err(nul)?;
+    spawn.directory(&argset.directory).map_err(nul)?;
+    spawn.umask(argset.umask).limits(limits(&argset.limits)?).die_with_parent();
+    Ok(spawn)
+}
+
+fn is_ours(variable: &[u8]) -> bool {
+    let name = variable.split(|&b| b == b'=').next().unwrap_or_default();
+    OURS.iter().any(|ours| ours.as_bytes() == name)
+}
+
+/// The variables that differ from rank to rank.
+pub(crate) fn variables_of(rank: Rank) -> Vec<CString> {
+    [format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={rank}")]
+        .into_iter()
+        .filter_map(|text| CString::new(text).ok())
+        .collect()
+}
+
+/// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to
+/// them: the user's shell may have been granted more than the daemon was.
+fn limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
+    let privileged = nix::unistd::geteuid().is_root();
+    let mut differing = Vec::new();
+    for limit in wanted {
+        let Some(resource) = resource(limit.resource) else {
+            return Err(format!("resource limit {} is unknown", limit.resource));
+        };
+        let Ok((soft, hard)) = getrlimit(resource) else { continue };
+        let most = if privileged { u64::MAX } else { hard };
+        let (new_soft, new_hard) = (limit.soft.min(most), limit.hard.min(most));
+        if new_soft > new_hard {
+            return Err("a soft resource limit is above its hard limit".into());
+        }
+        if (new_soft, new_hard) != (soft, hard) {
+            differing.push((limit.resource, new_soft, new_hard));
+        }
+    }
+    Ok(differing)
+}
+
+fn resource(number: u8) -> Option<Resource> {
+    Some(match u32::from(number) {
+        libc::RLIMIT_CPU => Resource::RLIMIT_CPU,
+        libc::RLIMIT_FSIZE => Resource::RLIMIT_FSIZE,
+        libc::RLIMIT_DATA => Resource::RLIMIT_DATA,
+        libc::RLIMIT_STACK => Resource::RLIMIT_STACK,
+        libc::RLIMIT_CORE => Resource::RLIMIT_CORE,
+        libc::RLIMIT_RSS => Resource::RLIMIT_RSS,
+        libc::RLIMIT_NPROC => Resource::RLIMIT_NPROC,
+        libc::RLIMIT_NOFILE => Resource::RLIMIT_NOFILE,
+        libc::RLIMIT_MEMLOCK => Resource::RLIMIT_MEMLOCK,
+        libc::RLIMIT_AS => Resource::RLIMIT_AS,
+        libc::RLIMIT_LOCKS => Resource::RLIMIT_LOCKS,
+        libc::RLIMIT_SIGPENDING => Resource::RLIMIT_SIGPENDING,
+        libc::RLIMIT_MSGQUEUE => Resource::RLIMIT_MSGQUEUE,
+        libc::RLIMIT_NICE => Resource::RLIMIT_NICE,
+        libc::RLIMIT_RTPRIO => Resource::RLIMIT_RTPRIO,
+        libc::RLIMIT_RTTIME => Resource::RLIMIT_RTTIME,
+        _ => return None,
+    })
+}

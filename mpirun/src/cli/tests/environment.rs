@@ -1,0 +1,121 @@
+//! Which variables the ranks get.
+
+use super::*;
+
+fn variables(line: &str) -> Vec<String> {
+    variables_by(&caller(&words(line)))
+}
+
+fn variables_by(caller: &Caller) -> Vec<String> {
+    let spec = run_by(caller).spec;
+    let first = &spec.environments[spec.argsets[0].environment as usize];
+    first.iter().map(|v| text(v).to_owned()).collect()
+}
+
+#[test]
+fn everything_is_inherited_in_its_order() {
+    let all = ["PATH=/bin:/usr/bin", "HOME=/home/u", "LANG=C"];
+    for line in ["a", "-envall a", "-genvall a", "-genvnone -envall a", "-envall -x LANG a"] {
+        assert_eq!(variables(line), all, "{line}");
+    }
+}
+
+#[test]
+fn the_variables_of_an_enclosing_launcher_are_not() {
+    let mut c = caller(&["a"]);
+    for name in ["PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"]
+    {
+        c.environment.push((name.into(), b"7".to_vec()));
+    }
+    assert_eq!(variables_by(&c).len(), 3);
+    c.arguments = ["-envall", "-envlist", "PMI_RANK", "-env", "PMI_DEBUG", "1", "a"]
+        .map(OsString::from)
+        .to_vec();
+    let named = variables_by(&c);
+    assert_eq!(named[3..], ["PMI_RANK=7", "PMI_DEBUG=1"], "unless they are asked for");
+}
+
+#[test]
+fn none_leaves_path_alone() {
+    for line in ["-envnone a", "-genvnone a", "-genvall -envnone a"] {
+        assert_eq!(variables(line), ["PATH=/bin:/usr/bin"], "{line}");
+    }
+    assert_eq!(variables("-envnone -env A 1 a"), ["PATH=/bin:/usr/bin", "A=1"]);
+    assert_eq!(variables("-envnone -env PATH /x a"), ["PATH=/x"]);
+    let mut c = caller(&["-envnone", "a"]);
+    c.environment.clear();
+    assert!(variables_by(&c).is_empty());
+}
+
+#[test]
+fn a_list_selects_unless_all_is_asked_for_too() {
+    assert_eq!(variables("-envlist LANG a"), ["PATH=/bin:/usr/bin", "LANG=C"]);
+    assert_eq!(
+        variables("-genvlist LANG,HOME a"),
+        ["PATH=/bin:/usr/bin", "LANG=C", "HOME=/home/u"]
+    );
+    assert_eq!(variables("-genvlist LANG -envlist HOME a").len(), 3);
+    assert_eq!(variables("-envall -envlist LANG a").len(), 3);
+    assert_eq!(variables("-genvlist LANG -envall a").len(), 3);
+    assert_eq!(variables("-envlist , a"), ["PATH=/bin:/usr/bin"]);
+}
+
+#[test]
+fn a_listed_variable_must_exist() {
+    assert_eq!(problem("-envlist LANG,NOPE a"), "NOPE in -envlist is not in the environment");
+    assert_eq!(problem("-genvlist NOPE a"), "NOPE in -genvlist is not in the environment");
+    assert_eq!(problem("-x NOPE a"), "NOPE in -x is not in the environment");
+}
+
+#[test]
+fn the_nearer_and_the_later_wins() {
+    assert_eq!(variables("-envnone -genv A 1 -env A 2 a")[1..], ["A=2"]);
+    assert_eq!(variables("-envnone -env A 2 -genv A 1 a")[1..], ["A=2"]);
+    assert_eq!(variables("-envnone -env A 1 -env A 2 a")[1..], ["A=2"]);
+    assert_eq!(variables("-envnone -env LANG de -envlist LANG a")[1..], ["LANG=de"]);
+    assert_eq!(variables("-genv LANG de a")[2], "LANG=de");
+    assert_eq!(variables("a : -genv LANG de b")[2], "LANG=de", "global wherever it stands");
+}
+
+#[test]
+fn a_variable_is_one_word_or_two() {
+    for line in ["-env A B=C", "-env A=B=C", "-genv A=B=C", "-x A=B=C", "--env A B=C"] {
+        assert_eq!(variables(&format!("-envnone {line} a"))[1..], ["A=B=C"], "{line}");
+    }
+    assert_eq!(variables("-envnone -env A= a")[1..], ["A="]);
+    assert_eq!(problem("-env =x a"), "-env =x: the variable has no name");
+    assert_eq!(problem_of(&["-genv", "", "x", "a"]), "-genv \"\" x: the variable has no name");
+}
+
+#[test]
+fn all_and_none_contradict_each_other() {
+    assert_eq!(problem("-envall -envnone a"), "-envall and -envnone contradict each other");
+    assert_eq!(problem("-genvnone -genvall a"), "-genvnone and -genvall contradict each other");
+}
+
+#[test]
+fn equal_environments_are_stored_once() {
+    let s = spec("a : -env A 1 b : c : -env A 1 d : -env A 2 e");
+    let indexes: Vec<u32> = s.argsets.iter().map(|a| a.environment).collect();
+    assert_eq!(indexes, [0, 1, 0, 1, 2]);
+    assert_eq!(s.environments.len(), 3);
+}
+
+#[test]
+fn variables_are_bytes_and_of_twins_the_first_counts() {
+    let mut c = caller(&["a"]);
+    c.environment = vec![
+        (b"A\xff".to_vec(), b"\xfe=".to_vec()),
+        (b"B".to_vec(), b"first".to_vec()),
+        (b"B".to_vec(), b"second".to_vec()),
+    ];
+    let spec = run_by(&c).spec;
+    assert_eq!(spec.environments[0], [b"A\xff=\xfe=".to_vec(), b"B=first".to_vec()]);
+}
+
+#[test]
+fn two_megabytes_are_no_problem() {
+    let mut c = caller(&["a"]);
+    c.environment.extend((0..40_000).map(|i| (format!("V{i}").into_bytes(), vec![b'x'; 45])));
+    assert_eq!(run_by(&c).spec.environments[0].len(), 40_003);
+}

@@ -1,0 +1,196 @@
+//! The options of the job as a whole.
+
+use std::time::Duration;
+
+use mpd_proto::job::{LabelFormat, OnFailure};
+
+use super::*;
+
+fn label(line: &str) -> Option<String> {
+    spec(line).output.label.map(|l| text(l.as_bytes()).to_owned())
+}
+
+#[test]
+fn without_options_the_job_is_plain() {
+    let r = run("a");
+    assert_eq!(r.spec.output, mpd_proto::job::OutputSpec::default());
+    assert_eq!(r.spec.stdin.to_string(), "0");
+    assert_eq!(r.spec.on_failure, OnFailure::End);
+    assert_eq!((r.spec.timeout, r.spec.universe_size, r.spec.alias), (None, None, None));
+    assert!(!r.spec.report_ends && !r.verbose && !r.exits.any());
+    assert_eq!(text(&r.spec.tmpdir), "/tmp");
+}
+
+#[test]
+fn labels_have_a_format() {
+    assert_eq!(label("-l a").unwrap(), "%r: ");
+    assert_eq!(label("-prepend-rank a").unwrap(), "%r: ");
+    assert_eq!(label("-label-fmt %h/%r a").unwrap(), "%h/%r: ", "as in MPD");
+    assert_eq!(label("-prepend-pattern [%r%%] a").unwrap(), "[%r%%]");
+    assert_eq!(label("-l -label-fmt %p a").unwrap(), "%p: ");
+    assert!(
+        problem("-label-fmt %r%x a")
+            .starts_with("-label-fmt %r%x: there is no field %x; known are %r rank")
+    );
+    assert!(problem("-label-fmt % a").contains("the % at the end has no letter"));
+    assert!(problem("-prepend-pattern %: a").contains("there is no field %:"));
+    assert!(problem("-label-fmt %r -prepend-pattern %r a").contains("contradict each other"));
+}
+
+#[test]
+fn merging_labels_too() {
+    let output = spec("-m a").output;
+    assert!(output.merge && output.label.is_some());
+    assert_eq!(label("-m -label-fmt <%r> a").unwrap(), "<%r>: ");
+}
+
+#[test]
+fn lines_may_have_a_time() {
+    assert!(spec("-timestamp a").output.timestamp);
+}
+
+#[test]
+fn standard_input_goes_to_whom_it_is_said() {
+    for (written, ranks) in [("all", "all"), ("none", "none"), ("1,3", "1,3"), ("0-2,3", "0-3")] {
+        assert_eq!(spec(&format!("-n 4 -s {written} a")).stdin.to_string(), ranks);
+    }
+    assert_eq!(spec("a : -s all b").stdin.to_string(), "all", "global wherever it stands");
+    assert_eq!(
+        problem("-n 4 -s 4 a"),
+        "standard input for rank 4, but the job has only 4 ranks (0-3)"
+    );
+    assert!(problem("-s x a").starts_with("-s x: \"x\" is neither a rank, a range"));
+    assert!(problem("-s 3-1 a").ends_with("the range 3-1 ends before it starts"));
+    assert_eq!(problem("-s 1 a : -s 0 b"), "-s 1 and -s 0 contradict each other");
+    assert_eq!(spec("-s 0,1 a : -s 0-1 b").stdin.to_string(), "0-1", "the same, differently put");
+}
+
+#[test]
+fn output_goes_to_files_of_the_callers_directory() {
+    let file = |f: &Option<LabelFormat>| text(f.as_ref().unwrap().as_bytes()).to_owned();
+    let output = spec("-outfile-pattern out.%r -errfile-pattern /tmp/%j/%r.err a").output;
+    assert_eq!(
+        (file(&output.outfile), file(&output.errfile)),
+        ("/work/out.%r".into(), "/tmp/%j/%r.err".into())
+    );
+    let mut odd = caller(&words("-outfile-pattern o%r a"));
+    odd.directory = "/100%".into();
+    assert_eq!(file(&run_by(&odd).spec.output.outfile), "/100%%/o%r");
+    assert!(problem("-outfile-pattern %q a").contains("there is no field %q"));
+    assert_eq!(
+        problem_of(&["-errfile-pattern", "", "a"]),
+        "-errfile-pattern \"\": the value is empty"
+    );
+}
+
+#[test]
+fn a_job_has_a_time_limit_by_option_or_variable() {
+    let limit = |line: &str, variable: Option<&str>| {
+        let mut c = caller(&words(line));
+        c.environment.extend(variable.map(|v| (b"MPIEXEC_TIMEOUT".to_vec(), v.into())));
+        run_by(&c).spec.timeout
+    };
+    assert_eq!(limit("-timeout 3 a", None), Some(Duration::from_secs(3)));
+    assert_eq!(limit("-timeout .25 a", None), Some(Duration::from_millis(250)));
+    assert_eq!(limit("-timeout 0.0000001 a", None), Some(Duration::from_millis(1)));
+    assert_eq!(limit("a", Some("7")), Some(Duration::from_secs(7)));
+    assert_eq!(limit("-timeout 3 a", Some("7")), Some(Duration::from_secs(3)));
+    assert_eq!(limit("-timeout 0 a", Some("7")), None);
+    assert_eq!(limit("a", Some("")), None);
+    for bad in ["x", "-1", "inf", "nan", "3s", "+3"] {
+        assert!(
+            problem(&format!("-timeout {bad} a")).contains("it must be a number of seconds"),
+            "{bad}"
+        );
+    }
+    assert_eq!(problem("-timeout 1e10 a"), "-timeout 1e10: nothing runs that long");
+    assert_eq!(problem("-timeout 1e300 a"), "-timeout 1e300: nothing runs that long");
+    let mut c = caller(&["a"]);
+    c.environment.push((b"MPIEXEC_TIMEOUT".to_vec(), b"soon".to_vec()));
+    let error = parse(&c).unwrap_err().to_string();
+    assert!(error.starts_with("mpirun: the variable MPIEXEC_TIMEOUT=soon: it must be"), "{error}");
+}
+
+#[test]
+fn the_first_failure_ends_the_job_or_not() {
+    for line in
+        ["-on-failure continue a", "-on-failure=continue a", "-disable-auto-cleanup a", "-k a"]
+    {
+        assert_eq!(spec(line).on_failure, OnFailure::Continue, "{line}");
+    }
+    assert_eq!(spec("-on-failure end a").on_failure, OnFailure::End);
+    assert_eq!(problem("-on-failure no a"), "-on-failure no: it must be 'end' or 'continue'");
+    assert_eq!(problem("-on-failure end -k a"), "-on-failure end and -k contradict each other");
+}
+
+#[test]
+fn exit_codes_are_reported_where_it_is_said() {
+    let r = run("-status-file s -ecfn e a");
+    assert_eq!(r.exits.status_file.as_deref(), Some(Path::new("s")));
+    assert_eq!(r.exits.ecfn.as_deref(), Some(Path::new("e")));
+    assert!(r.spec.report_ends && !r.exits.print_all);
+    let r = run("-print-all-exitcodes a");
+    assert!(r.spec.report_ends && r.exits.print_all);
+    assert_eq!(problem_of(&["-ecfn", "", "a"]), "-ecfn \"\": the value is empty");
+    assert_eq!(
+        problem("-status-file a -status-file b p"),
+        "-status-file a and -status-file b contradict each other"
+    );
+}
+
+#[test]
+fn the_universe_has_a_size() {
+    assert_eq!(spec("-usize 9 a").universe_size, Some(9));
+    assert_eq!(spec("-usize SYSTEM a").universe_size, Some(6));
+    assert_eq!(spec("-usize system -n 8 a").universe_size, Some(8), "never smaller than the job");
+    assert_eq!(spec("-usize INFINITE a").universe_size, None);
+    for bad in ["0", "-1", "x", "99999999999"] {
+        let expected = format!("-usize {bad}: it must be a number above 0, SYSTEM or INFINITE");
+        assert_eq!(problem(&format!("-usize {bad} a")), expected);
+    }
+}
+
+#[test]
+fn a_job_has_an_alias() {
+    assert_eq!(spec("-a myjob p").alias.as_deref(), Some("myjob"));
+    assert!(problem_of(&["-a", "", "p"]).ends_with("and not empty"));
+    assert!(problem_of(&["-a", "x\ny", "p"]).starts_with("-a \"x\\ny\": an alias is text"));
+    let mut c = caller(&["-a"]);
+    c.arguments.extend([OsString::from_vec(vec![0xff]), "p".into()]);
+    assert!(parse(&c).unwrap_err().to_string().contains("the value is not UTF-8 text"));
+}
+
+#[test]
+fn temporary_files_go_where_the_caller_has_them() {
+    for (value, expected) in [("/var/t", "/var/t"), ("t", "/work/t"), ("", "/tmp")] {
+        let mut c = caller(&["a"]);
+        c.environment.push((b"TMPDIR".to_vec(), value.into()));
+        assert_eq!(text(&run_by(&c).spec.tmpdir), expected);
+    }
+}
+
+#[test]
+fn it_can_say_what_it_does() {
+    assert!(run("-v a").verbose && run("--verbose a").verbose);
+}
+
+#[test]
+fn options_of_later_versions_are_refused_by_name() {
+    for option in ["host", "hosts", "f", "machinefile", "hostfile", "ppn"] {
+        let expected =
+            format!("-{option} needs a ring of several hosts, which this version does not have");
+        assert_eq!(problem(&format!("-{option} x a")), expected);
+    }
+    assert!(problem("-g 2 a").starts_with("-g needs groups of ranks"));
+    assert!(problem("-d a").starts_with("-d needs the parallel debugger"));
+}
+
+#[test]
+fn messages_bear_the_name_we_were_started_by() {
+    let mut c = caller(&["-nq", "4", "a"]);
+    c.name = "mpiexec".into();
+    assert_eq!(
+        parse(&c).unwrap_err().to_string(),
+        "mpiexec: unknown option -nq; did you mean -np? (see mpiexec --help)"
+    );
+}

@@ -1,0 +1,167 @@
+//! Help, version, documents and the dry run.
+
+use super::*;
+use crate::docs;
+use crate::options::OPTIONS;
+
+fn help(line: &str) -> String {
+    match parse(&caller(&words(line))) {
+        Ok(Request::Help(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn dry_run(arguments: &[&str]) -> String {
+    match parse(&caller(arguments)) {
+        Ok(Request::DryRun(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_short_help_fits_a_screen() {
+    for line in ["-h", "-help", "--help", "-l -h"] {
+        let text = help(line);
+        assert!(text.lines().count() <= 40, "{} lines\n{text}", text.lines().count());
+        assert!(text.starts_with("Usage: mpirun [options] program"));
+        assert!(text.ends_with('\n') && text.contains("-help-all"));
+    }
+}
+
+#[test]
+fn the_full_help_has_every_option() {
+    let text = help("-help-all");
+    for name in OPTIONS.iter().filter(|o| o.is_shown()).flat_map(|o| o.names) {
+        assert!(text.contains(&format!("-{name}")), "{name}");
+    }
+    assert!(!text.contains("generate-docs") && !text.contains("machinefile"));
+}
+
+#[test]
+fn no_line_of_help_is_wider_than_a_terminal() {
+    for line in help("-help-all").lines().chain(help("-help").lines()) {
+        assert!(line.len() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn every_option_is_described() {
+    for opt in OPTIONS.iter().filter(|o| o.is_shown()) {
+        assert!(!opt.help.is_empty() && !opt.help.ends_with('.'), "{:?}", opt.names);
+    }
+}
+
+#[test]
+fn help_and_version_win_over_what_follows() {
+    assert!(matches!(parse(&caller(&words("-h -nonsense"))), Ok(Request::Help(_))));
+    assert!(matches!(parse(&caller(&words("a : -h"))), Ok(Request::Help(_))));
+    match parse(&caller(&words("-V"))) {
+        Ok(Request::Version(text)) => {
+            assert_eq!(text, format!("mpirun (MPD) {}\n", env!("CARGO_PKG_VERSION")));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(parse(&caller(&words("--version"))), Ok(Request::Version(_))));
+    assert_eq!(text(&argset("prog -h").args[0]), "-h", "after the program it is the program's");
+}
+
+#[test]
+fn documents_are_asked_for_by_a_hidden_option() {
+    match parse(&caller(&words("--generate-docs /x"))) {
+        Ok(Request::GenerateDocs(dir)) => assert_eq!(dir, Path::new("/x")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(problem("--generate-docs"), "--generate-docs needs a value: DIR");
+}
+
+#[test]
+fn documents_exist_for_both_names_and_three_shells() {
+    let dir = tempfile::tempdir().unwrap();
+    docs::generate(dir.path()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    let page = read("man/mpirun.1");
+    for opt in OPTIONS.iter().filter(|o| o.is_shown()) {
+        for name in opt.names {
+            assert!(page.contains(&format!(r"\fB\-{}\fR", name.replace('-', r"\-"))), "{name}");
+        }
+    }
+    assert_eq!(read("man/mpiexec.1"), ".so man1/mpirun.1\n");
+    for name in ["mpirun", "mpiexec"] {
+        let bash = read(&format!("completions/bash/{name}"));
+        assert!(bash.contains(" --configfile ") && bash.contains(" -configfile "));
+        assert!(bash.contains("-configfile|--configfile)"));
+        assert!(read(&format!("completions/zsh/_{name}")).contains("--configfile"));
+        assert!(read(&format!("completions/fish/{name}.fish")).contains("configfile"));
+    }
+}
+
+#[test]
+fn documents_that_cannot_be_written_name_the_file() {
+    let error = docs::generate(Path::new("/dev/null")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write /dev/null/man/mpirun.1: "), "{error}");
+}
+
+#[test]
+fn a_dry_run_shows_each_program() {
+    let line = "-dry-run -l -timeout 2.5 -n 2 -umask 077 -rlimit nofile=64 -env A 1 -wdir /x a";
+    let arguments = [words(line), vec!["two words", "it's", "", ":", "-envnone", "./b"]].concat();
+    assert_eq!(
+        dry_run(&arguments),
+        "\
+processes: 3
+standard input: rank 0
+label: '%r: '
+time limit: 2.5 s
+temporary files: /tmp
+ranks 0-1:
+  program: a 'two words' 'it'\\''s' ''
+  directory: /x
+  search: /bin:/usr/bin
+  umask: 0077
+  limit: nofile=64:4096
+  environment: the caller's, but
+    A=1
+rank 2:
+  program: ./b
+  directory: /work
+  umask: 0022
+  environment: nothing but
+    PATH=/bin:/usr/bin
+"
+    );
+}
+
+#[test]
+fn a_dry_run_shows_what_of_the_job_is_not_the_default() {
+    let text = dry_run(&words(
+        "-dry-run -m -timestamp -a j -s all -on-failure continue -usize 4 -status-file s -ecfn e \
+         -print-all-exitcodes -outfile-pattern o%r -errfile-pattern e%r a",
+    ));
+    for line in [
+        "alias: j",
+        "standard input: rank all",
+        "merge: yes",
+        "timestamp: yes",
+        "standard output: /work/o%r",
+        "standard error: /work/e%r",
+        "on failure: continue",
+        "universe size: 4",
+        "status file: s",
+        "exit code file: e",
+        "print exit codes: yes",
+        "  environment: the caller's",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_dry_run_quotes_any_bytes() {
+    let mut c = caller(&["-dry-run", "p"]);
+    c.arguments.push(OsString::from_vec(b"\xff\n\t'\\1~".to_vec()));
+    c.environment.push((b"GONE".to_vec(), b"x".to_vec()));
+    c.environment.push((b"PMI_RANK".to_vec(), b"0".to_vec()));
+    let Ok(Request::DryRun(text)) = parse(&c) else { panic!() };
+    assert!(text.contains(r"program: p $'\377\n\t\'\\1~'"), "{text}");
+    assert!(text.contains("    without PMI_RANK\n") && !text.contains("GONE"), "{text}");
+}

@@ -1,0 +1,76 @@
+//! `mpirun` (also `mpiexec`): starts a job and stands for all of its processes to the user.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use mpd_proto::job::exit;
+use mpirun::caller::Caller;
+use mpirun::cli::{self, ExitReports, Request, Run as Job};
+use mpirun::session::{self, Finished};
+use mpirun::{docs, exits, launch};
+
+fn main() -> ExitCode {
+    mpd_io::reserve_standard_descriptors();
+    let (name, result) = match Caller::snapshot() {
+        Ok(caller) => (caller.name.clone(), serve(&caller)),
+        Err(e) => ("mpirun".to_owned(), Err(e.into())),
+    };
+    result.unwrap_or_else(|error| {
+        let text = mpd_io::logging::one_line(&format!("{error:#}"));
+        let _ = writeln!(io::stderr(), "{name}: {text}");
+        ExitCode::from(exit::SUITE)
+    })
+}
+
+fn serve(caller: &Caller) -> Result<ExitCode> {
+    match cli::parse(caller) {
+        Err(usage) => {
+            let _ = writeln!(io::stderr(), "{usage}");
+            Ok(ExitCode::from(usage.exit_code()))
+        }
+        Ok(Request::Help(text) | Request::Version(text) | Request::DryRun(text)) => {
+            // A reader that left has seen enough.
+            let _ = io::stdout().write_all(text.as_bytes());
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Request::GenerateDocs(directory)) => {
+            docs::generate(&directory)
+                .with_context(|| format!("cannot write below {}", directory.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Request::Run(job)) => run(&caller.name, *job),
+    }
+}
+
+fn run(name: &str, job: Job) -> Result<ExitCode> {
+    let signals = session::catch_signals()?;
+    let submitted = launch::submit(&job.spec)?;
+    let finished = session::accompany(name, &job.spec, job.verbose, submitted, signals)?;
+    report(&job.exits, &finished)?;
+    Ok(ExitCode::from(finished.code))
+}
+
+/// Writes the reports that were asked for.
+fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
+    let (job, ends) = finished.run.report();
+    let (id, host) = match job {
+        Some((id, host)) => (id.to_string(), host.as_str()),
+        None => (String::new(), ""),
+    };
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if let Some(path) = &wanted.status_file {
+        write(path, exits::render_status_file(&id, host, ends))?;
+    }
+    if let Some(path) = &wanted.ecfn {
+        write(path, exits::render_ecfn(&id, host, ends))?;
+    }
+    if wanted.print_all {
+        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(host, ends).trim_end());
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! The console of one job, as decisions only: signals and news in, requests and lines out.
+//!
+//! The process around it ([`crate::session`]) owns the descriptors. Standard output and error of the
+//! ranks do not pass through here: the root manager writes them to our descriptors itself.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use mpd_proto::job::{Failure, RankEnd, exit};
+use mpd_proto::message::{JobInput, JobNews};
+use mpd_proto::{JobId, Time};
+
+/// A failure is told with the end of the job, when the ranks' last words are out, but no later than
+/// this after it was known.
+pub const TELL_AFTER: Duration = Duration::from_secs(1);
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGCONT: i32 = 18;
+const SIGTSTP: i32 = 20;
+const SIGTTIN: i32 = 21;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The manager said something.
+    News(JobNews),
+    /// A signal came.
+    Signal(i32),
+    /// The job was refused.
+    Refused(String),
+    /// The connection closed.
+    Closed,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell the manager.
+    Send(JobInput),
+    /// Stop this process, and come back with [`Run::continued`].
+    Stop,
+    /// A line for the user, without the program's name in front.
+    Print(String),
+    /// Write the reports; the job is over.
+    Finish(u8),
+}
+
+/// How much the user wants to hear, and what was submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Ranks of the job.
+    pub size: u32,
+    /// Failures do not end the job: they are told at once.
+    pub goes_on: bool,
+    /// Tell the job's id.
+    pub verbose: bool,
+}
+
+/// The console's machine.
+#[derive(Debug)]
+pub struct Run {
+    settings: Settings,
+    job: Option<(JobId, String)>,
+    untold: Option<(Time, String)>,
+    forwarded: BTreeSet<i32>,
+    credit: usize,
+    stdin_wanted: bool,
+    suspending: bool,
+    just_continued: bool,
+    ends: Vec<(u32, RankEnd)>,
+    finished: bool,
+    outputs: VecDeque<Output>,
+}
+
+impl Run {
+    /// The console of a job that was just submitted.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            job: None,
+            untold: None,
+            forwarded: BTreeSet::new(),
+            credit: 0,
+            stdin_wanted: true,
+            suspending: false,
+            just_continued: false,
+            ends: Vec::new(),
+            finished: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input. Drain [`Run::poll_output`] before the next.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        if self.finished {
+            return;
+        }
+        match input {
+            Input::News(news) => self.news(now, news),
+            Input::Signal(signal) => self.signal(signal),
+            Input::Refused(problem) => {
+                self.outputs.push_back(Output::Print(problem));
+                self.finish(exit::SUITE);
+            }
+            Input::Closed => {
+                let job = self.job.as_ref().map_or_else(String::new, |(id, _)| format!(" of job {id}"));
+                let problem = format!("the manager{job} died; its processes are being removed");
+                self.outputs.push_back(Output::Print(problem));
+                self.finish(exit::SUITE);
+            }
+        }
+    }
+
+    /// Tells a failure whose time has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.tell();
+        }
+    }
+
+    /// When [`Run::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.untold.as_ref().map(|(at, _)| *at)
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// This process was stopped by [`Output::Stop`] and goes on.
+    pub fn continued(&mut self) {
+        self.just_continued = true;
+        self.outputs.push_back(Output::Send(JobInput::Resume));
+    }
+
+    /// Bytes of standard input that may be sent now.
+    pub const fn stdin_credit(&self) -> usize {
+        if self.stdin_wanted { self.credit } else { 0 }
+    }
+
+    /// Whether anybody still wants standard input.
+    pub const fn wants_stdin(&self) -> bool {
+        self.stdin_wanted
+    }
+
+    /// That many bytes were sent.
+    pub const fn sent_stdin(&mut self, bytes: usize) {
+        self.credit = self.credit.saturating_sub(bytes);
+    }
+
+    /// The job's id and host, and the ends of its ranks, for reports.
+    pub fn report(&self) -> (Option<&(JobId, String)>, &[(u32, RankEnd)]) {
+        (self.job.as_ref(), &self.ends)
+    }
+
+    fn news(&mut self, now: Time, news: JobNews) {
+        match news {
+            JobNews::Started { job, host } => {
+                if self.settings.verbose {
+                    self.outputs.push_back(Output::Print(format!("job {job} on {host}")));
+                }
+                self.job = Some((job, host));
+            }
+            JobNews::StdinCredit { bytes } => self.credit += bytes as usize,
+            JobNews::StdinUnwanted => self.stdin_wanted = false,
+            JobNews::Suspended => {
+                if std::mem::take(&mut self.suspending) {
+                    self.outputs.push_back(Output::Stop);
+                }
+            }
+            JobNews::Failed { host, failure } => {
+                if self.is_worth_telling(&failure) {
+                    let place = if failure.names_host() { format!("host {host}: ") } else { String::new() };
+                    let wait = if self.settings.goes_on { Duration::ZERO } else { TELL_AFTER };
+                    self.untold = Some((now + wait, format!("{place}{failure}")));
+                }
+            }
+            JobNews::Ends { ends, .. } => self.ends.extend(ends),
+            JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
+            JobNews::Ended { code } => self.finish(code),
+        }
+    }
+
+    /// A single program that exits as it likes, a reader that left, and a signal that the user sent
+    /// are no news to the user.
+    fn is_worth_telling(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Rank { end: RankEnd::Exited(_), .. } => self.settings.size > 1,
+            Failure::Rank { end: RankEnd::Signaled { signal, .. }, .. } => {
+                !self.forwarded.contains(&i32::from(*signal))
+            }
+            Failure::OutputClosed => false,
+            _ => true,
+        }
+    }
+
+    fn tell(&mut self) {
+        if let Some((_, text)) = self.untold.take() {
+            self.outputs.push_back(Output::Print(text));
+        }
+    }
+
+    fn finish(&mut self, code: u8) {
+        self.tell();
+        self.finished = true;
+        self.outputs.push_back(Output::Finish(code));
+    }
+
+    fn signal(&mut self, signal: i32) {
+        self.forwarded.insert(signal);
+        let input = match signal {
+            SIGINT => JobInput::Interrupt,
+            SIGHUP => JobInput::HangUp,
+            SIGTSTP => {
+                self.suspending = true;
+                JobInput::Suspend
+            }
+            // Our own coming back from a stop is told by `continued`.
+            SIGCONT if std::mem::take(&mut self.just_continued) => return,
+            // Somebody read the terminal for us while it was not ours: nothing to tell a rank.
+            SIGTTIN => return,
+            _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
+        };
+        self.outputs.push_back(Output::Send(input));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_proto::Rank;
+
+    use super::*;
+
+    fn run(size: u32) -> Run {
+        Run::new(Settings { size, goes_on: false, verbose: false })
+    }
+
+    fn told(run: &mut Run, input: Input) -> Vec<Output> {
+        run.handle(Time::ZERO, input);
+        std::iter::from_fn(|| run.poll_output()).collect()
+    }
+
+    fn failed(end: RankEnd) -> Input {
+        let failure = Failure::Rank { rank: Rank(1), end };
+        Input::News(JobNews::Failed { host: "h1".into(), failure })
+    }
+
+    #[test]
+    fn a_failure_is_told_with_the_end_of_the_job() {
+        let mut run = run(2);
+        assert_eq!(told(&mut run, failed(RankEnd::Exited(7))), []);
+        assert_eq!(
+            told(&mut run, Input::News(JobNews::Ended { code: 7 })),
+            [Output::Print("host h1: rank 1: exited with code 7".into()), Output::Finish(7)]
+        );
+    }
+
+    #[test]
+    fn a_failure_is_told_after_a_second_even_if_the_end_does_not_come() {
+        let mut run = run(2);
+        told(&mut run, failed(RankEnd::Exited(7)));
+        run.handle_timeout(Time::ZERO + TELL_AFTER);
+        assert!(matches!(run.poll_output(), Some(Output::Print(_))));
+        assert_eq!(run.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_the_user_did_himself_is_not_told() {
+        let mut run = run(2);
+        assert_eq!(told(&mut run, Input::Signal(SIGINT)), [Output::Send(JobInput::Interrupt)]);
+        told(&mut run, failed(RankEnd::Signaled { signal: 2, core: false }));
+        let end = Input::News(JobNews::Ended { code: 130 });
+        assert_eq!(told(&mut run, end), [Output::Finish(130)]);
+    }
+
+    #[test]
+    fn stop_comes_only_when_the_job_is_suspended_and_our_own_return_is_told_once() {
+        let mut run = run(2);
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Send(JobInput::Suspend)]);
+        assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), [Output::Stop]);
+        run.continued();
+        assert_eq!(run.poll_output(), Some(Output::Send(JobInput::Resume)));
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
+        let forwarded = Output::Send(JobInput::Signal { signal: 18 });
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [forwarded]);
+    }
+
+    #[test]
+    fn a_connection_that_closes_before_the_end_is_a_failure_of_the_suite() {
+        let mut run = run(1);
+        let outputs = told(&mut run, Input::Closed);
+        assert_eq!(outputs.last(), Some(&Output::Finish(exit::SUITE)));
+    }
+}

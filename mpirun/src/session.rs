@@ -1,0 +1,298 @@
+//! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mio::unix::SourceFd;
+use mio::{Events, Interest as Watch, Poll, Token};
+use mpd_io::clock::Clock;
+use mpd_io::conn::{Conn, Filled};
+use mpd_io::input::Input as Stdin;
+use mpd_io::signals::Signals;
+use mpd_proto::frame::{self, Kind};
+use mpd_proto::job::JobSpec;
+use mpd_proto::message::{ConsoleReply, JobNews};
+use nix::sys::signal::{Signal, raise};
+
+use crate::launch::Submitted;
+use crate::run::{Input, Output, Run, Settings};
+
+const CONN: Token = Token(0);
+const SIGNALS: Token = Token(1);
+const STDIN: Token = Token(2);
+
+/// How often a terminal that is not ours is looked at again while input waits in it.
+const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Signals that are passed on to the job, unless they were ignored when we were started (`nohup`).
+const CAUGHT: [i32; 10] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+    libc::SIGTTIN,
+];
+
+/// The signals of [`CAUGHT`], caught. Before the job exists, so that none is missed.
+///
+/// # Errors
+/// When a signal cannot be caught.
+pub fn catch_signals() -> Result<Signals> {
+    let ignored = ignored_signals();
+    let wanted: Vec<i32> = CAUGHT.into_iter().filter(|s| ignored >> (s - 1) & 1 == 0).collect();
+    Signals::catch(&wanted).context("cannot catch signals")
+}
+
+/// The mask of signals that we were started with ignored, as `/proc` tells it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code.
+    pub code: u8,
+    /// The machine, for reports.
+    pub run: Run,
+}
+
+struct Session<'a> {
+    name: &'a str,
+    poll: Poll,
+    clock: Clock,
+    run: Run,
+    conn: Conn,
+    conn_ready: bool,
+    closed: bool,
+    signals: Signals,
+    stdin: Option<Stdin>,
+    stdin_ready: bool,
+    code: Option<u8>,
+}
+
+/// Accompanies the job to its end.
+///
+/// # Errors
+/// When this process cannot do its part; the job is ended by the closing of the connection.
+pub fn accompany(
+    name: &str,
+    spec: &JobSpec,
+    verbose: bool,
+    submitted: Submitted,
+    signals: Signals,
+) -> Result<Finished> {
+    let settings = Settings {
+        size: spec.size(),
+        goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
+        verbose,
+    };
+    let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
+    let (conn, private) = submitted.into_parts();
+    let mut session = Session {
+        name,
+        poll: Poll::new().context("cannot make an event queue")?,
+        clock: Clock::start(),
+        run: Run::new(settings),
+        conn,
+        conn_ready: true,
+        closed: false,
+        signals,
+        stdin: None,
+        stdin_ready: true,
+        code: None,
+    };
+    session.register(wants_stdin)?;
+    while session.code.is_none() {
+        session.turn()?;
+    }
+    session.wait_for_close();
+    let finished = Finished { code: session.code.unwrap_or(0), run: session.run };
+    drop(session.conn);
+    private.wait();
+    Ok(finished)
+}
+
+impl Session<'_> {
+    fn register(&mut self, wants_stdin: bool) -> Result<()> {
+        let registry = self.poll.registry();
+        let both = Watch::READABLE | Watch::WRITABLE;
+        registry.register(&mut SourceFd(&self.conn.as_raw_fd()), CONN, both)?;
+        registry.register(&mut SourceFd(&self.signals.as_raw_fd()), SIGNALS, Watch::READABLE)?;
+        if wants_stdin {
+            let fd = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+            let stdin = Stdin::new(fd).context("standard input")?;
+            if !stdin.is_always_ready() {
+                match registry.register(&mut SourceFd(&stdin.as_raw_fd()), STDIN, Watch::READABLE) {
+                    // /dev/null and its like are always ready.
+                    Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                    result => result.context("standard input")?,
+                }
+            }
+            self.stdin = Some(stdin);
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<()> {
+        let mut events = Events::with_capacity(16);
+        match self.poll.poll(&mut events, self.wait()) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => result.context("cannot wait for events")?,
+        }
+        for event in &events {
+            match event.token() {
+                CONN => self.conn_ready = true,
+                STDIN => self.stdin_ready = true,
+                _ => {}
+            }
+        }
+        for signal in self.signals.pending() {
+            self.tell(Input::Signal(signal));
+        }
+        self.hear();
+        self.feed();
+        self.run.handle_timeout(self.clock.now());
+        self.perform();
+        if self.conn.flush().is_err() {
+            // What the manager said last is still to be read.
+            self.conn_ready = true;
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        if self.conn_ready {
+            return Some(Duration::ZERO);
+        }
+        let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
+        if let (Some(stdin), true) = (&self.stdin, self.can_feed()) {
+            let background = stdin.is_in_background();
+            waits.push(Some(if background { BACKGROUND_INTERVAL } else { Duration::ZERO }));
+        }
+        waits.into_iter().flatten().min()
+    }
+
+    fn can_feed(&self) -> bool {
+        self.stdin_ready && self.run.stdin_credit() > 0
+    }
+
+    /// Reads standard input as far as there is credit.
+    fn feed(&mut self) {
+        if !self.run.wants_stdin() {
+            self.stdin = None;
+        }
+        while self.can_feed() {
+            let Some(stdin) = &self.stdin else { return };
+            if stdin.is_in_background() {
+                return;
+            }
+            let mut buffer = [0; frame::BULK_CHUNK];
+            let most = buffer.len().min(self.run.stdin_credit());
+            match stdin.read(&mut buffer[..most]) {
+                Ok(0) => return self.end_stdin(),
+                Ok(n) => {
+                    self.conn.send_frame(Kind::Stdin, &buffer[..n]);
+                    self.run.sent_stdin(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.stdin_ready = false,
+                Err(e) => {
+                    self.print(&format!("cannot read standard input: {e}"));
+                    return self.end_stdin();
+                }
+            }
+        }
+    }
+
+    fn end_stdin(&mut self) {
+        self.conn.send_frame(Kind::Stdin, &[]);
+        self.stdin = None;
+    }
+
+    /// Reads what the manager, or before it the daemon, has to say.
+    fn hear(&mut self) {
+        if !std::mem::take(&mut self.conn_ready) || self.closed {
+            return;
+        }
+        let filled = self.conn.fill();
+        while let Some(input) = self.next_input() {
+            self.tell(input);
+        }
+        match filled {
+            Ok(Filled::More) => self.conn_ready = true,
+            Ok(Filled::Empty) => {}
+            Ok(Filled::Closed) | Err(_) => {
+                self.closed = true;
+                self.tell(Input::Closed);
+            }
+        }
+    }
+
+    fn next_input(&mut self) -> Option<Input> {
+        let payload = match self.conn.next_frame() {
+            Ok(Some((Kind::Control, payload))) => payload,
+            Ok(None) => return None,
+            Ok(Some(_)) | Err(_) => return Some(Input::Closed),
+        };
+        if let Ok(news) = frame::decode_message::<JobNews>(payload) {
+            return Some(Input::News(news));
+        }
+        Some(match frame::decode_message(payload) {
+            Ok(ConsoleReply::Refused { problem }) => Input::Refused(problem),
+            Ok(ConsoleReply::Status { .. }) | Err(_) => Input::Closed,
+        })
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.run.handle(self.clock.now(), input);
+        self.perform();
+    }
+
+    fn perform(&mut self) {
+        while let Some(output) = self.run.poll_output() {
+            match output {
+                Output::Send(input) => self.conn.send(&input),
+                Output::Print(text) => self.print(&text),
+                Output::Finish(code) => self.code = Some(code),
+                Output::Stop => {
+                    let _ = self.conn.flush();
+                    let _ = raise(Signal::SIGSTOP);
+                    self.run.continued();
+                }
+            }
+        }
+    }
+
+    fn print(&self, text: &str) {
+        // Nobody may be there to read it, which must not stop us.
+        let line = mpd_io::logging::one_line(text);
+        let _ = writeln!(io::stderr(), "{}: {line}", self.name);
+    }
+
+    /// The manager closes the connection by ending: then nothing of the job is left.
+    fn wait_for_close(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let until = self.clock.now() + PATIENCE;
+        let mut events = Events::with_capacity(16);
+        while !self.closed && self.clock.now() < until {
+            let _ = self.conn.flush();
+            match self.conn.fill() {
+                Ok(Filled::Closed) | Err(_) => return,
+                Ok(_) => {}
+            }
+            while let Ok(Some(_)) = self.conn.next_frame() {}
+            let _ = self.poll.poll(&mut events, Some(self.clock.until(until)));
+            self.signals.pending();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What no launcher can be faster than: starting processes with pipes, reading them to their end,
+//! waiting for them. `std::process::Command` uses posix_spawn(3) for what is asked of it here.
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Starts that many of /bin/true, reads the pipes of all to their end, waits for all.
+pub(crate) fn start(count: usize) -> Result<Duration, String> {
+    let begin = Instant::now();
+    let mut children = Vec::with_capacity(count);
+    let mut pipes: Vec<OwnedFd> = Vec::with_capacity(2 * count);
+    for _ in 0..count {
+        let mut command = Command::new("/bin/true");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        pipes.extend(child.stdout.take().map(OwnedFd::from));
+        pipes.extend(child.stderr.take().map(OwnedFd::from));
+        children.push(child);
+    }
+    let mut buffer = vec![0; 64 * 1024];
+    while !pipes.is_empty() {
+        let mut waiting: Vec<_> =
+            pipes.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
+        poll(&mut waiting, PollTimeout::NONE).map_err(|error| error.to_string())?;
+        let ready: Vec<bool> = waiting.iter().map(|one| one.any() == Some(true)).collect();
+        let mut ready = ready.into_iter();
+        pipes.retain(|pipe| {
+            let is_ready = ready.next() == Some(true);
+            !is_ready || nix::unistd::read(pipe, &mut buffer).is_ok_and(|count| count > 0)
+        });
+    }
+    children.iter_mut().try_for_each(succeed)?;
+    Ok(begin.elapsed())
+}
+
+/// Runs a command whose output goes to a pipe and is read, and which has to succeed.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    count_output(command).map(drop)
+}
+
+/// The same, and how much it wrote.
+pub(crate) fn count_output(command: &mut Command) -> Result<usize, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let count = child.stdout.take().map_or(Ok(0), |mut stdout| drain(&mut stdout))?;
+    succeed(&mut child)?;
+    Ok(count)
+}
+
+/// Several writers into one pipe.
+pub(crate) struct Writers {
+    program: Vec<String>,
+    count: usize,
+}
+
+impl Writers {
+    pub(crate) fn new(program: &[&str], count: usize) -> Self {
+        Self { program: program.iter().map(|&word| word.to_owned()).collect(), count }
+    }
+
+    /// Reads all of what they write, with `cat` between if wanted.
+    pub(crate) fn run(&mut self, expected: usize, through_cat: bool) -> Result<Duration, String> {
+        let error = |error: std::io::Error| error.to_string();
+        let begin = Instant::now();
+        let (mut reader, writer) = std::io::pipe().map_err(error)?;
+        let mut children = Vec::new();
+        for _ in 0..self.count {
+            let mut command = Command::new(&self.program[0]);
+            command.args(&self.program[1..]).stdin(Stdio::null());
+            command.stdout(writer.try_clone().map_err(error)?);
+            children.push(command.spawn().map_err(error)?);
+        }
+        drop(writer);
+        let count = if through_cat {
+            let mut cat = Command::new("cat");
+            let mut cat = cat.stdin(reader).stdout(Stdio::piped()).spawn().map_err(error)?;
+            let count = cat.stdout.take().map_or(Ok(0), |mut stdout| drain(&mut stdout))?;
+            succeed(&mut cat)?;
+            count
+        } else {
+            drain(&mut reader)?
+        };
+        children.iter_mut().try_for_each(succeed)?;
+        let time = begin.elapsed();
+        if count == expected { Ok(time) } else { Err(format!("{count} bytes of {expected}")) }
+    }
+}
+
+fn drain(from: &mut impl Read) -> Result<usize, String> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut all = 0;
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(count) => all += count,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn succeed(child: &mut Child) -> Result<(), String> {
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
+}

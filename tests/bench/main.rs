@@ -1,0 +1,172 @@
+//! Measures the suite against the bare floor and, where it is installed, against Hydra.
+//!
+//!     t-bench start  [ranks=1,16,64,256] [repetitions=N]   start and collect /bin/true
+//!     t-bench stdout [megabytes=200] [repetitions=N]       output of four ranks, plain and labelled
+//!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, less the start
+//!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
+//!
+//! Runs of all contestants alternate, and who begins changes; the table shows medians, minima and
+//! the ratio of the medians. It is Markdown. Nothing is decided here: budgets are DESIGN.md 7's.
+#![expect(clippy::print_stdout, reason = "prints its table")]
+
+mod contest;
+mod floor;
+mod programs;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use contest::{Contest, Measured};
+use programs::{Launcher, Ring};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_default();
+    let options: Vec<_> = arguments.collect();
+    let bench: fn(&Options) -> Result<(), String> = match what.as_str() {
+        "start" => start,
+        "stdout" => stdout,
+        "pmi" => pmi,
+        "jobs" => jobs,
+        _ => {
+            println!("usage: t-bench start|stdout|pmi|jobs [NAME=VALUE...]");
+            return ExitCode::from(2);
+        }
+    };
+    match Options::parse(&options).and_then(|options| bench(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("t-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `NAME=VALUE` words.
+struct Options(Vec<(String, String)>);
+
+impl Options {
+    const KNOWN: [&str; 4] = ["ranks", "repetitions", "megabytes", "count"];
+
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let pairs = words.iter().map(|word| match word.split_once('=') {
+            Some((name, value)) if Self::KNOWN.contains(&name) => Ok((name.into(), value.into())),
+            _ => Err(format!("unknown option '{word}'")),
+        });
+        pairs.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn numbers(&self, name: &str, default: &[usize]) -> Result<Vec<usize>, String> {
+        let Some((_, value)) = self.0.iter().find(|(known, _)| known == name) else {
+            return Ok(default.to_owned());
+        };
+        let numbers = value.split(',').map(|word| word.parse().ok().filter(|number| *number > 0));
+        numbers.collect::<Option<_>>().ok_or_else(|| format!("bad value '{value}' of {name}"))
+    }
+
+    fn number(&self, name: &str, default: usize) -> Result<usize, String> {
+        Ok(self.numbers(name, &[default])?[0])
+    }
+}
+
+fn start(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let repetitions = options.number("repetitions", 30)?;
+    for ranks in options.numbers("ranks", &[1, 16, 64, 256])? {
+        let mut contest = Contest::new(format!("start and collect {ranks} of /bin/true"));
+        contest.add("floor: posix_spawn and pipes", move || floor::start(ranks));
+        for launcher in Launcher::all(&ring) {
+            let name = launcher.name.clone();
+            let mut command = launcher.command(ranks, &[], &["/bin/true"]);
+            contest.add(&name, move || contest::time(|| floor::run(&mut command)));
+        }
+        let results = contest.run(repetitions);
+        println!("{}", contest::table(&results, "ms", |m| m.as_secs_f64() * 1e3));
+    }
+    Ok(())
+}
+
+fn stdout(options: &Options) -> Result<(), String> {
+    const WRITERS: usize = 4;
+    let ring = Ring::start()?;
+    let megabytes = options.number("megabytes", 200)?;
+    let each = megabytes * 1_000_000 / WRITERS / 80 * 80;
+    let all = each * WRITERS;
+    let flood = programs::beside("t-flood")?;
+    let arguments = [format!("bytes={each}")];
+    let writer = [flood.as_str(), arguments[0].as_str()];
+    let title = format!("stdout of {WRITERS} ranks, {megabytes} MB of 80-byte lines");
+    let mut contest = Contest::new(title);
+    let mut writers = floor::Writers::new(&writer, WRITERS);
+    contest.add("floor: four writers into one pipe", move || writers.run(all, false));
+    let mut writers = floor::Writers::new(&writer, WRITERS);
+    contest.add("the same through cat", move || writers.run(all, true));
+    for launcher in Launcher::all(&ring) {
+        for (how, option) in [("plain", &[][..]), ("-l", &["-l"])] {
+            let mut command = launcher.command(WRITERS, option, &writer);
+            let exact = option.is_empty();
+            let name = format!("{}, {how}", launcher.name);
+            contest.add(&name, move || {
+                contest::time(|| {
+                    let count = floor::count_output(&mut command)?;
+                    let complete = if exact { count == all } else { count > all };
+                    if complete { Ok(()) } else { Err(format!("{count} bytes came of {all}")) }
+                })
+            });
+        }
+    }
+    let results = contest.run(options.number("repetitions", 7)?);
+    let bytes = u32::try_from(all / 1000).map_err(|_| "too many megabytes")?;
+    let rate = |time: Duration| f64::from(bytes) / 1e3 / time.as_secs_f64();
+    println!("{}", contest::table(&results, "MB/s", rate));
+    Ok(())
+}
+
+fn pmi(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let ranks = options.number("ranks", 64)?;
+    let client = programs::beside("t-pmi")?;
+    let mut contest = Contest::new(format!("PMI: put, fence, get all of {ranks} ranks"));
+    let launchers = Launcher::all(&ring);
+    for launcher in &launchers {
+        for mode in ["nothing", "put-fence-get-all"] {
+            let mut command = launcher.command(ranks, &[], &[&client, mode, "1"]);
+            let name = format!("{}, {mode}", launcher.name);
+            contest.add(&name, move || contest::time(|| floor::run(&mut command)));
+        }
+    }
+    let results = contest.run(options.number("repetitions", 15)?);
+    println!("{}", contest::table(&results, "ms", |m| m.as_secs_f64() * 1e3));
+    println!("\n| less the start | ms |\n|---|---:|");
+    for (launcher, pair) in launchers.iter().zip(results.entries.chunks(2)) {
+        let difference = match (pair[0].1.median(), pair[1].1.median()) {
+            (Some(nothing), Some(exchange)) => {
+                format!("{:.1}", (exchange.as_secs_f64() - nothing.as_secs_f64()) * 1e3)
+            }
+            _ => "failed".to_owned(),
+        };
+        println!("| {} | {difference} |", launcher.name);
+    }
+    Ok(())
+}
+
+fn jobs(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let count = options.number("count", 200)?;
+    let mut contest = Contest::new(format!("{count} jobs of one rank, one after the other"));
+    contest.add("floor: two process starts each", move || {
+        contest::time(|| (0..2 * count).try_for_each(|_| floor::start(1).map(drop)))
+    });
+    for launcher in Launcher::all(&ring) {
+        let name = launcher.name.clone();
+        let mut command = launcher.command(1, &[], &["true"]);
+        contest.add(&name, move || {
+            contest::time(|| (0..count).try_for_each(|_| floor::run(&mut command)))
+        });
+    }
+    let results = contest.run(options.number("repetitions", 5)?);
+    let jobs = u32::try_from(count).map_err(|_| "too many jobs")?;
+    let rate = |time: Measured| f64::from(jobs) / time.as_secs_f64();
+    println!("{}", contest::table(&results, "jobs/s", rate));
+    Ok(())
+}

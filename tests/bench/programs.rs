@@ -1,0 +1,115 @@
+//! Where the contestants are, and a daemon for those that use one.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The path of a program of ours.
+pub(crate) fn beside(name: &str) -> Result<String, String> {
+    let here = std::env::current_exe().map_err(|error| error.to_string())?;
+    let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
+    let path =
+        elsewhere.map_or_else(|| here.with_file_name(name), |dir| PathBuf::from(dir).join(name));
+    if path.exists() {
+        Ok(path.display().to_string())
+    } else {
+        Err(format!("no {}; run scripts/bench, which builds it", path.display()))
+    }
+}
+
+/// A daemon in a run directory of its own, and the directory of one that has none.
+pub(crate) struct Ring {
+    directory: PathBuf,
+    daemon: Pid,
+    mpirun: String,
+}
+
+impl Ring {
+    pub(crate) fn start() -> Result<Self, String> {
+        let directory = PathBuf::from(format!("/tmp/mpd-bench-{}", std::process::id()));
+        for name in ["", "run", "none", "tmp"] {
+            fs::create_dir(directory.join(name)).map_err(|error| error.to_string())?;
+        }
+        let mpd = beside("mpd")?;
+        let rundir = directory.join("run");
+        let ask = |word: &str| {
+            let mut command = Command::new(&mpd);
+            let output = command.arg(word).env("MPD_RUNDIR", &rundir).output();
+            let output = output.map_err(|error| format!("{mpd}: {error}"))?;
+            if output.status.success() {
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            } else {
+                Err(format!("{mpd} {word}: {}", String::from_utf8_lossy(&output.stderr)))
+            }
+        };
+        ask("--daemon")?;
+        let status = ask("--status")?;
+        let pid = status.split_once("\"pid\":").map(|(_, rest)| rest.trim_start());
+        let digits = pid.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+        let pid = digits.and_then(|text| text.parse().ok()).ok_or("no pid in the status")?;
+        let mpirun = beside("mpirun")?;
+        Ok(Self { directory, daemon: Pid::from_raw(pid), mpirun })
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let _ = kill(self.daemon, Signal::SIGTERM);
+        let socket = self.directory.join("run/mpd.sock");
+        for _ in 0..1000 {
+            if !socket.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Something that starts parallel programs.
+pub(crate) struct Launcher {
+    pub(crate) name: String,
+    program: String,
+    environment: Vec<(&'static str, PathBuf)>,
+}
+
+impl Launcher {
+    /// Ours with and without a daemon, and each Hydra that is installed.
+    pub(crate) fn all(ring: &Ring) -> Vec<Self> {
+        let ours = |name: &str, rundir: &str| Self {
+            name: name.to_owned(),
+            program: ring.mpirun.clone(),
+            environment: vec![
+                ("MPD_RUNDIR", ring.directory.join(rundir)),
+                ("TMPDIR", ring.directory.join("tmp")),
+            ],
+        };
+        let mut all = vec![ours("mpirun", "run"), ours("mpirun without a daemon", "none")];
+        let newer = std::env::var("MPD_TEST_MPICH5_MPIEXEC").ok();
+        for program in ["mpiexec.hydra".to_owned()].into_iter().chain(newer) {
+            if let Some(version) = hydra_version(&program) {
+                let name = format!("Hydra {version}");
+                all.push(Self { name, program, environment: Vec::new() });
+            }
+        }
+        all
+    }
+
+    /// A command that starts that many ranks of a program.
+    pub(crate) fn command(&self, ranks: usize, options: &[&str], program: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(options).args(["-n", &ranks.to_string()]).args(program);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+fn hydra_version(program: &str) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+    Some(version.trim().to_owned())
+}

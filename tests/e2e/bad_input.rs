@@ -1,0 +1,240 @@
+//! Whatever is wrong: one clear line that names it, the documented code, nothing left, and a
+//! daemon that works on.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::run::{Output, Run};
+use crate::suite::{Suite, is_root, skip, tell};
+
+/// A suite with a daemon, a directory of unusual programs, and a check that all is well after.
+struct Bad {
+    suite: Suite,
+    daemon: i32,
+}
+
+impl Bad {
+    fn new() -> Self {
+        let suite = Suite::new();
+        let daemon = suite.start_daemon().pid;
+        Self { suite, daemon }
+    }
+
+    fn mpirun(&self, arguments: &[&str]) -> Run {
+        self.suite.mpirun(arguments)
+    }
+
+    fn file(&self, name: &str, text: &str, mode: u32) -> String {
+        let path = self.suite.path("work").join(name);
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("chmod");
+        path.display().to_string()
+    }
+
+    /// One line with all of these, that code, and nothing left or hurt.
+    fn refused(&self, output: &Output, code: i32, fragments: &[&str]) {
+        output.code(code).says(fragments).brief();
+        self.suite.only_the_daemon_is_left();
+        assert_eq!(self.suite.daemon().pid, self.daemon, "the same daemon as before");
+        self.suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+    }
+}
+
+#[test]
+fn a_missing_program_gives_127_and_no_rank_runs() {
+    let bad = Bad::new();
+    for program in ["./no-such-program", "no-such-program", "/no/such/program"] {
+        let output = bad.mpirun(&["-n", "4", program]).output();
+        bad.refused(&output, 127, &[program, "No such file or directory"]);
+    }
+    let witness = bad.suite.path("work/witness").display().to_string();
+    let output = bad.mpirun(&["-n", "2", "touch", &witness, ":", "-n", "1", "./missing"]).output();
+    bad.refused(&output, 127, &["./missing"]);
+    assert!(!std::path::Path::new(&witness).exists(), "a rank ran");
+}
+
+#[test]
+fn a_program_that_may_not_be_executed_gives_126() {
+    let bad = Bad::new();
+    let program = bad.file("plain", "#!/bin/sh\nexit 0\n", 0o644);
+    let output = bad.mpirun(&["-n", "2", &program]).output();
+    bad.refused(&output, 126, &["plain", "Permission denied"]);
+}
+
+#[test]
+fn a_directory_is_no_program() {
+    let bad = Bad::new();
+    let output = bad.mpirun(&["-n", "2", "/tmp"]).output();
+    bad.refused(&output, 126, &["/tmp"]);
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing_is_named() {
+    let bad = Bad::new();
+    let program = bad.file("script", "#!/no/such/interpreter\n", 0o755);
+    let output = bad.mpirun(&["-n", "2", &program]).output();
+    assert!([Some(126), Some(127)].contains(&output.exit_code()), "{output}");
+    bad.refused(&output, output.exit_code().expect("a code"), &["script"]);
+}
+
+#[test]
+fn a_file_that_is_no_program_gives_126() {
+    let bad = Bad::new();
+    let program = bad.file("rubbish", "\x01\x02 this is no program\n", 0o755);
+    let output = bad.mpirun(&["-n", "2", &program]).output();
+    bad.refused(&output, 126, &["rubbish", "Exec format error"]);
+}
+
+#[test]
+fn a_missing_working_directory_is_named() {
+    let bad = Bad::new();
+    let output = bad.mpirun(&["-wdir", "/no/such/dir", "-n", "2", "true"]).output();
+    output.failed();
+    bad.refused(&output, output.exit_code().expect("a code"), &["/no/such/dir", "No such file"]);
+}
+
+#[test]
+fn impossible_numbers_of_ranks_are_refused() {
+    let bad = Bad::new();
+    for count in ["0", "x", "-3", "1000000", "99999999999999999999", "", "1.5"] {
+        let output = bad.mpirun(&["-n", count, "true"]).output();
+        bad.refused(&output, 125, &[if count.is_empty() { "-n" } else { count }]);
+    }
+}
+
+#[test]
+fn an_unknown_option_names_the_nearest_known_one() {
+    let bad = Bad::new();
+    for (wrong, right) in [("-tiemout", "-timeout"), ("-statusfile", "-status-file")] {
+        let output = bad.mpirun(&[wrong, "3", "-n", "1", "true"]).output();
+        bad.refused(&output, 125, &[wrong, right]);
+    }
+}
+
+#[test]
+fn a_missing_program_name_is_said() {
+    let bad = Bad::new();
+    for words in [&["-n", "2"][..], &[], &["-n", "2", "true", ":"], &["-n"]] {
+        let output = bad.mpirun(words).output();
+        bad.refused(&output, 125, &["mpirun: "]);
+    }
+}
+
+#[test]
+fn a_configuration_file_that_cannot_be_read_is_named() {
+    let bad = Bad::new();
+    for (path, why) in [("/no/such/file", "No such file"), ("/tmp", "directory")] {
+        let output = bad.mpirun(&["-configfile", path]).output();
+        bad.refused(&output, 125, &[path, why]);
+    }
+}
+
+#[test]
+fn a_configuration_file_without_permission_is_named() {
+    if !is_root() {
+        return skip("a file without permission: needs root, to become another user");
+    }
+    let suite = Suite::as_user(60_201);
+    let file = suite.path("closed");
+    std::fs::write(&file, "-n 2 true\n").expect("a file");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("chmod");
+    let file = file.display().to_string();
+    let output = suite.mpirun(["-configfile", &file]).output();
+    output.code(125).says(&[&file, "Permission denied"]).brief();
+}
+
+#[test]
+fn bad_values_of_options_are_named() {
+    let bad = Bad::new();
+    let table: [&[&str]; 8] = [
+        &["-s", "none-such"],
+        &["-s", "7"],
+        &["-umask", "999"],
+        &["-timeout", "soon"],
+        &["-usize", "many"],
+        &["-rlimit", "nothing"],
+        &["-envlist", "NO_SUCH_VARIABLE_HERE"],
+        &["-on-failure", "whatever"],
+    ];
+    for words in table {
+        let output = bad.mpirun(&[words, &["-n", "2", "true"]].concat()).output();
+        bad.refused(&output, 125, &[words[1]]);
+    }
+}
+
+#[test]
+fn an_environment_of_two_megabytes_works() {
+    let bad = Bad::new();
+    // A variable may have 128 KiB, and all together what the stack's limit allows: a bit over 2 MB.
+    let value = "e".repeat(99_900);
+    let mut run = bad.mpirun(&["-n", "2"]).arg(bad.suite.program("t-env")).arg("BIG_19");
+    for number in 0..20 {
+        run = run.env(format!("BIG_{number}"), &value);
+    }
+    let output = run.output();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("env BIG_19 length 99900 ").count(), 2, "not twice");
+}
+
+#[test]
+fn an_environment_beyond_what_the_kernel_takes_is_refused() {
+    let bad = Bad::new();
+    let value = "e".repeat(100_000);
+    let words: Vec<String> =
+        (0..25).flat_map(|n| ["-env".into(), format!("MORE_{n}"), value.clone()]).collect();
+    let mut run = bad.suite.mpirun(["-n", "1"]);
+    // The half of it by the environment, the half on the command line: mpirun itself can start.
+    for number in 0..10 {
+        run = run.env(format!("BIG_{number}"), &value);
+    }
+    let output = run.args(&words[..30]).args(["true"]).output();
+    if output.exit_code() == Some(0) {
+        return tell("note: this kernel takes an environment of 3 MB");
+    }
+    bad.refused(&output, 126, &["true", "Argument list too long"]);
+}
+
+#[test]
+fn garbage_on_the_pmi_descriptor_ends_the_job_and_names_the_rank() {
+    let bad = Bad::new();
+    for mode in ["garbage", "huge-line"] {
+        let output = bad.suite.ranks(3, "t-pmi", &[mode, "1"]).output();
+        output.failed().says(&["rank 1", "PMI"]);
+        bad.suite.only_the_daemon_is_left();
+        assert_eq!(bad.suite.daemon().pid, bad.daemon);
+    }
+}
+
+#[test]
+fn a_full_disk_under_stdout_is_named() {
+    let bad = Bad::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let output = bad.mpirun(&["-n", "2", "echo", "text"]).stdout(full).output();
+    bad.refused(&output, 125, &["No space left on device"]);
+}
+
+#[test]
+fn a_full_tmpdir_does_not_keep_a_job_from_running() {
+    if !is_root() {
+        return skip("a full file system: needs root, to mount one");
+    }
+    let suite = Suite::new();
+    let script = "mount -t tmpfs -o size=16k none $TMPDIR || exit 99; \
+                  dd if=/dev/zero of=$TMPDIR/fill bs=1k 2>/dev/null; \
+                  $MPIRUN -n 2 echo here; code=$?; rm -f $TMPDIR/fill; \
+                  ls -A $TMPDIR; umount $TMPDIR; exit $code";
+    let script = format!("unshare -m bash -c '{script}'");
+    let output = suite.bash(&script).output();
+    if output.exit_code() == Some(99) || output.err().contains("unshare") {
+        return skip("a full file system: cannot mount one here");
+    }
+    output.code(0).prints("here\nhere\n");
+}
+
+#[test]
+fn a_missing_tmpdir_is_named_or_done_without() {
+    let bad = Bad::new();
+    let output = bad.mpirun(&["-n", "2", "true"]).env("TMPDIR", "/no/such/tmp").output();
+    if output.exit_code() != Some(0) {
+        bad.refused(&output, 125, &["/no/such/tmp"]);
+    }
+}

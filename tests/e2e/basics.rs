@@ -1,0 +1,211 @@
+//! What every job is promised: it runs, it knows who it is, it keeps what its caller had.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use crate::run::{Output, comes_true};
+use crate::suite::Suite;
+
+#[test]
+fn four_ranks_of_an_ordinary_program_run_without_a_daemon() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-np", "4", "hostname"]).output();
+    output.code(0).quiet();
+    let lines = output.sorted_lines();
+    assert_eq!(lines.len(), 4, "{output}");
+    assert!(lines.iter().all(|line| line == &lines[0]), "{output}");
+    suite.gone(&[]);
+}
+
+#[test]
+fn four_ranks_of_an_ordinary_program_run_through_a_daemon() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let output = suite.mpirun(["-np", "4", "hostname"]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines().len(), 4, "{output}");
+    suite.only_the_daemon_is_left();
+    assert_eq!(suite.daemon().pid, daemon.pid);
+}
+
+#[test]
+fn mpiexec_is_the_same_program() {
+    let suite = Suite::new();
+    let link = suite.path("bin/mpiexec");
+    symlink(suite.program("mpirun"), &link).expect("a link");
+    suite.command(&link).args(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
+}
+
+#[test]
+fn one_rank_is_the_default() {
+    let suite = Suite::new();
+    suite.mpirun(["echo", "-n", "4"]).output().code(0).quiet().prints("-n 4\n".trim_start());
+}
+
+#[test]
+fn every_rank_knows_its_place() {
+    let suite = Suite::new();
+    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd}";
+    let output = suite.mpirun(["-n", "3", "sh", "-c", script]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["0/3 0/3 fd", "1/3 1/3 fd", "2/3 2/3 fd"]);
+}
+
+#[test]
+fn every_job_has_an_id_a_cookie_and_a_private_directory_of_its_own() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let script = "stat -c %a $MPD_JOB_TMPDIR; echo $MPD_JOB_ID $MPD_JOB_COOKIE $MPD_JOB_TMPDIR; \
+                  touch $MPD_JOB_TMPDIR/file; mkdir -p $MPD_JOB_TMPDIR/a/b; cp /bin/true $MPD_JOB_TMPDIR/a/b";
+    let seen: Vec<Vec<String>> = (0..2)
+        .map(|_| {
+            let output = suite.mpirun(["-n", "2", "sh", "-c", script]).output();
+            output.code(0);
+            let mut lines = output.sorted_lines();
+            lines.dedup();
+            lines
+        })
+        .collect();
+    for lines in &seen {
+        assert_eq!(lines.len(), 2, "both ranks see the same: {lines:?}");
+        assert!(lines.contains(&"700".to_owned()), "{lines:?}");
+        let words: Vec<_> = lines.iter().find(|l| *l != "700").expect("ids").split(' ').collect();
+        assert_eq!(words.len(), 3, "{words:?}");
+        assert!(words.iter().all(|word| !word.is_empty()), "{words:?}");
+        assert!(Path::new(words[2]).starts_with(suite.path("tmp")), "{words:?}");
+        assert!(!Path::new(words[2]).exists(), "{words:?} is removed with its job");
+    }
+    let ids = |lines: &[String]| lines.iter().find(|line| *line != "700").cloned();
+    assert_ne!(ids(&seen[0]), ids(&seen[1]));
+}
+
+#[test]
+fn removing_the_private_directory_follows_no_link() {
+    let suite = Suite::new();
+    let precious = suite.new_directory("precious");
+    std::fs::write(suite.path("precious/file"), "keep").expect("a file");
+    let script =
+        "ln -s $0 $MPD_JOB_TMPDIR/link; mkdir $MPD_JOB_TMPDIR/d; chmod 0 $MPD_JOB_TMPDIR/d";
+    suite.mpirun(["-n", "1", "sh", "-c", script, &precious]).output().code(0).quiet();
+    assert!(suite.path("precious/file").exists());
+}
+
+#[test]
+fn a_rank_keeps_the_callers_environment_as_bytes() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let suite = Suite::new();
+    let helper = suite.program("t-env");
+    let odd = OsStr::from_bytes(b"\xff\xfe not UTF-8 \n = \\");
+    let with = |run: crate::run::Run| run.env("ODD", odd).env("EMPTY", "").env("LONE", "x=y=");
+    let direct = with(suite.command(&helper)).output();
+    let ranked = with(suite.mpirun([&helper])).output();
+    ranked.code(0).quiet();
+    let ours =
+        |output: &Output| environment(output, &["PMI_", "MPI_", "MPIR_", "MPD_JOB", "PMIX_"]);
+    let missing: Vec<_> =
+        ours(&direct).into_iter().filter(|line| !ours(&ranked).contains(line)).collect();
+    assert!(missing.is_empty(), "lost or changed: {missing:?}");
+    assert!(ranked.out().contains("env ODD length 16 hex fffe"), "{ranked}");
+}
+
+#[test]
+fn a_rank_keeps_the_callers_directory_umask_limits_and_signal_mask() {
+    let suite = Suite::new();
+    let directory = suite.new_directory("some where");
+    let facts =
+        "pwd; umask; ulimit -n; ulimit -Hn; ulimit -c; grep -E 'SigBlk|SigIgn' /proc/self/status";
+    let conditions = ["soft-files=300", "core=12345", "umask=027"];
+    let direct = suite.command(suite.program("t-run")).args(conditions);
+    let direct = direct.args(["bash", "-c", facts]).directory(&directory).output();
+    let ranked = suite.command(suite.program("t-run")).args(conditions);
+    let ranked = ranked.arg(suite.program("mpirun")).args(["bash", "-c", facts]);
+    let ranked = ranked.directory(&directory).output();
+    ranked.code(0).quiet().prints(&direct.out());
+    assert!(direct.out().contains("some where\n0027\n300\n"), "{direct}");
+    assert!(direct.out().contains("SigBlk:\t0000000000000000"), "{direct}");
+}
+
+#[test]
+fn a_rank_has_the_three_streams_and_the_pmi_descriptor_and_no_other() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.mpirun(["-n", "2", "bash", "-c", "echo $PMI_FD: /proc/self/fd/*"]).output();
+    output.code(0);
+    for line in output.out().lines() {
+        let (number, open) = line.split_once(": ").expect("two parts");
+        let open: Vec<_> = open.split(' ').filter_map(|p| p.rsplit('/').next()).collect();
+        // The shell that lists them has one more open, the directory itself.
+        let known = ["0", "1", "2", number];
+        let unknown = open.iter().filter(|fd| !known.contains(fd)).count();
+        assert!(known.iter().all(|fd| open.contains(fd)) && unknown <= 1, "{output}");
+    }
+}
+
+#[test]
+fn every_rank_is_the_leader_of_a_session_of_its_own() {
+    let suite = Suite::new();
+    let output = suite.ranks(2, "t-env", &["NONE"]).output();
+    output.code(0);
+    for line in output.out().lines().filter(|line| line.starts_with("pid ")) {
+        let words: Vec<_> = line.split(' ').collect();
+        assert_eq!((words[1], words[1]), (words[5], words[7]), "{line}");
+    }
+}
+
+#[test]
+fn the_standard_streams_reach_a_rank_without_a_change() {
+    let suite = Suite::new();
+    let bytes: Vec<u8> = (0..64).flat_map(mpd_tests::digest::block).collect();
+    let output = suite.ranks(1, "t-stdin", &["cat"]).input(bytes.clone()).output();
+    output.code(0).quiet();
+    assert!(output.stdout == bytes, "{} bytes came back of {}", output.stdout.len(), bytes.len());
+}
+
+#[test]
+fn an_mpirun_within_a_rank_starts_a_job_of_its_own() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mpirun = suite.program("mpirun");
+    let inner =
+        format!("echo outer $PMI_SIZE; exec {mpirun} -n 3 {} hello", suite.program("t-pmi"));
+    let output = suite.mpirun(["-n", "2", "sh", "-c", &inner]).output();
+    output.code(0);
+    assert_eq!(output.out().matches("outer 2").count(), 2, "{output}");
+    assert_eq!(output.out().matches("of 3 appnum 0").count(), 6, "{output}");
+}
+
+#[test]
+fn a_private_ring_leaves_the_run_directory_as_it_was() {
+    let suite = Suite::new();
+    suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+    suite.gone(&[]);
+    let left: Vec<_> = std::fs::read_dir(suite.rundir()).expect("rundir").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_run_directory_is_made_private() {
+    let suite = Suite::new();
+    let rundir = suite.path("work/new");
+    let path = rundir.display().to_string();
+    let log = suite.path("mpd.log").display().to_string();
+    let started = suite.mpd(&["--daemon", "--rundir", &path, "--log-file", &log]).output();
+    started.code(0);
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode();
+    assert_eq!(mode(&rundir) & 0o777, 0o700);
+    assert_eq!(mode(&rundir.join("mpd.sock")) & 0o777, 0o600);
+    let status = suite.mpd(&["--status", "--rundir", &path]).output();
+    let status: serde_json::Value = serde_json::from_slice(&status.code(0).stdout).expect("JSON");
+    let pid = i32::try_from(status["pid"].as_i64().expect("a pid")).expect("a pid");
+    suite.mpirun(["echo", "through it"]).env("MPD_RUNDIR", &path).output().prints("through it\n");
+    crate::process::send(pid, nix::sys::signal::Signal::SIGTERM);
+    assert!(comes_true(std::time::Duration::from_secs(10), || !rundir.join("mpd.sock").exists()));
+}
+
+fn environment(output: &Output, except: &[&str]) -> Vec<String> {
+    let text = output.out();
+    let lines = text.lines().filter(|line| line.starts_with("env "));
+    let kept = lines.filter(|line| !except.iter().any(|prefix| line[4..].starts_with(prefix)));
+    kept.map(str::to_owned).collect()
+}

@@ -1,0 +1,258 @@
+//! The daemon outlives whatever a console does, and there is one of it.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use mpd_tests::random::Random;
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{comes_true, sample, wait_until};
+use crate::signals::Recorders;
+use crate::suite::{Suite, is_root, skip};
+
+#[test]
+fn it_serves_as_soon_as_its_command_has_returned() {
+    let suite = Suite::new();
+    for _ in 0..sample(10, 100) {
+        let daemon = suite.start_daemon();
+        assert!(UnixStream::connect(suite.socket()).is_ok());
+        process::send(daemon.pid, Signal::SIGTERM);
+        wait_until("it has ended", || suite.processes().is_empty());
+        assert!(!suite.socket().exists(), "its socket is gone with it");
+    }
+}
+
+#[test]
+fn its_status_names_it_and_its_jobs() {
+    let suite = Suite::new();
+    assert_eq!(suite.status_output().failed().exit_code(), Some(1), "no daemon yet");
+    let daemon = suite.start_daemon_with(&["--name", "my-ring"]);
+    assert_eq!(suite.status()["name"], "my-ring");
+    assert!(suite.managers().is_empty());
+    let (recorders, job) = Recorders::start(&suite, 2, "d");
+    assert_eq!(suite.managers(), [suite.manager().pid]);
+    assert!(suite.status()["jobs"][0]["job"].is_string());
+    recorders.stop();
+    job.wait().code(0);
+    wait_until("the job is forgotten", || suite.managers().is_empty());
+    assert_eq!(suite.daemon().pid, daemon.pid);
+}
+
+#[test]
+fn a_second_one_is_refused_and_says_why() {
+    let suite = Suite::new();
+    let first = suite.start_daemon();
+    for words in [&["--daemon"][..], &[]] {
+        let output = suite.mpd(words).output();
+        output.failed().says(&[&suite.rundir().display().to_string()]).brief();
+    }
+    assert_eq!(suite.daemon().pid, first.pid);
+}
+
+#[test]
+fn of_many_started_at_once_one_serves() {
+    let suite = Suite::new();
+    let log = suite.path("mpd.log").display().to_string();
+    let started: Vec<_> =
+        (0..10).map(|_| suite.mpd(&["--daemon", "--log-file", &log]).start()).collect();
+    let codes: Vec<_> = started.into_iter().map(|run| run.wait().exit_code()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
+    let daemon = suite.daemon();
+    wait_until("one is left", || suite.processes().len() == 1);
+    process::send(daemon.pid, Signal::SIGTERM);
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    process::send(daemon.pid, Signal::SIGKILL);
+    wait_until("it is dead", || suite.processes().is_empty());
+    assert!(suite.socket().exists());
+    assert_eq!(suite.status_output().exit_code(), Some(1));
+    // mpirun does not mind it either.
+    suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+    assert_ne!(suite.start_daemon().pid, daemon.pid);
+    suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_is_named() {
+    let suite = Suite::new();
+    let long = format!("/tmp/{}", "x".repeat(200));
+    for directory in ["/proc/no-such/dir", "/dev/null", long.as_str()] {
+        let output = suite.mpd(&["--daemon", "--rundir", directory]).output();
+        output.failed().says(&[directory]).brief();
+    }
+    assert!(!std::path::Path::new(&long).exists(), "nothing is made where it cannot serve");
+}
+
+#[test]
+fn a_run_directory_that_others_may_enter_is_refused_or_closed() {
+    let suite = Suite::new();
+    let mode = PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(suite.rundir(), mode).expect("chmod");
+    let output = suite.mpd(&["--daemon"]).output();
+    if output.exit_code() == Some(0) {
+        let mode = std::fs::metadata(suite.rundir()).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "served in a directory that others may enter");
+        process::send(suite.daemon().pid, Signal::SIGTERM);
+    } else {
+        output.says(&[&suite.rundir().display().to_string()]).brief();
+    }
+}
+
+#[test]
+fn every_way_to_ask_it_to_end_ends_it_tidily() {
+    let suite = Suite::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let log = suite.path("foreground.log").display().to_string();
+        let daemon = suite.mpd(&["--log-file", &log]).start();
+        wait_until("it serves", || suite.status_output().exit_code() == Some(0));
+        assert_eq!(suite.daemon().pid, daemon.pid());
+        daemon.send(signal);
+        daemon.wait().code(0);
+        assert!(!suite.socket().exists());
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn garbage_from_consoles_hurts_nobody() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let (recorders, job) = Recorders::start(&suite, 2, "d");
+    let mut random = Random::new(99);
+    for _ in 0..sample(200, 10_000) {
+        let mut console = UnixStream::connect(suite.socket()).expect("it serves");
+        let length = random.size(100_000);
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.bits().to_le_bytes()[0]).collect();
+        if random.below(2) == 0 && length > 5 {
+            // A header that is right, with something else behind it.
+            let inside = u32::try_from(length - 4).expect("it is short").to_be_bytes();
+            bytes[..4].copy_from_slice(&inside);
+            bytes[4] = 0;
+        }
+        // It may close at the first bytes.
+        let _ = console.write_all(&bytes);
+    }
+    assert_serves(&suite, &daemon);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn garbage_from_a_console_is_answered_by_the_end_of_its_connection() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    for bytes in
+        [&b"\xff\xff\xff\xff\x00"[..], b"GET / HTTP/1.0\r\n\r\n", &[0; 64], b"\0\0\0\x06\0{x:1}"]
+    {
+        let mut console = UnixStream::connect(suite.socket()).expect("it serves");
+        console.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+        console.write_all(bytes).expect("it reads");
+        let mut answer = Vec::new();
+        let ended = console.read_to_end(&mut answer);
+        let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(ended.as_ref().map_or_else(reset, |_| true), "{bytes:?}: {ended:?}");
+    }
+    assert_serves(&suite, &daemon);
+}
+
+#[test]
+fn consoles_that_send_half_a_frame_or_nothing_and_stay_keep_nobody_waiting() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let mut silent = Vec::new();
+    for number in 0..50 {
+        let mut console = UnixStream::connect(suite.socket()).expect("it serves");
+        if number % 2 == 0 {
+            console.write_all(&[0, 0, 1, 0, 0, b'{']).expect("it reads");
+        }
+        silent.push(console);
+    }
+    assert_serves(&suite, &daemon);
+    drop(silent);
+    assert_serves(&suite, &daemon);
+    let few = daemon.descriptors();
+    assert!(comes_true(Duration::from_secs(10), || daemon.descriptors() <= few.min(32)));
+}
+
+#[test]
+fn consoles_that_vanish_at_any_moment_leave_nothing() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let mut random = Random::new(7);
+    for _ in 0..sample(40, 1_000) {
+        let job = suite.mpirun(["-n", "4", "sleep", "60"]).start();
+        // Anywhere in its start, or in the midst of its life.
+        std::thread::sleep(Duration::from_micros(random.bits() % 20_000));
+        job.send(Signal::SIGKILL);
+        drop(job.wait());
+    }
+    suite.only_the_daemon_is_left();
+    assert_serves(&suite, &daemon);
+}
+
+#[test]
+fn fifty_consoles_at_once_are_served() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let asking: Vec<_> = (0..50).map(|_| suite.mpd(&["--status"]).deadline(60).start()).collect();
+    for run in asking {
+        run.wait().code(0);
+    }
+    assert_serves(&suite, &daemon);
+}
+
+#[test]
+fn it_stays_when_the_shell_that_started_it_goes() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let parent = Process::read(daemon.pid).expect("it lives").parent;
+    assert_ne!(parent, i32::try_from(std::process::id()).expect("a pid"));
+    let session = std::fs::read_to_string(format!("/proc/{}/stat", daemon.pid)).expect("stat");
+    let (_, fields) = session.rsplit_once(')').expect("a name");
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    assert_eq!(fields[3], daemon.pid.to_string(), "it leads a session of its own");
+    assert_eq!(fields[4], "0", "it has no terminal");
+    for (number, target) in
+        [0, 1].map(|n| (n, std::fs::read_link(format!("/proc/{}/fd/{n}", daemon.pid))))
+    {
+        assert_eq!(target.expect("a descriptor").to_string_lossy(), "/dev/null", "{number}");
+    }
+}
+
+#[test]
+fn another_user_gets_nothing_from_it() {
+    if !is_root() {
+        return skip("another user's console: needs root, to become another user");
+    }
+    let suite = Suite::as_user(60_204);
+    suite.start_daemon();
+    // Even where the directories would let them in.
+    for path in ["", "bin", "run", "run/mpd.sock"] {
+        allow(&suite, path, 0o777);
+    }
+    let rundir = suite.rundir().display().to_string();
+    let run = suite.as_self(suite.program("t-run")).arg("uid=60205").directory("/");
+    let output = run.arg(suite.program("mpd")).args(["--status", "--rundir", &rundir]).output();
+    output.failed();
+    assert!(!output.out().contains("\"pid\""), "{output}");
+    allow(&suite, "run", 0o700);
+    suite.status();
+}
+
+fn allow(suite: &Suite, path: &str, mode: u32) {
+    let mode = PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(suite.path(path), mode).expect("chmod");
+}
+
+fn assert_serves(suite: &Suite, daemon: &Process) {
+    assert_eq!(suite.daemon().pid, daemon.pid, "the same daemon as before");
+    suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+}

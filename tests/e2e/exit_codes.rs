@@ -1,0 +1,179 @@
+//! The table "Exit code of mpirun" of DESIGN.md, row by row.
+
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{sample, wait_until};
+use crate::suite::Suite;
+
+/// Those whose default action ends a process, and those that do nothing to a leader of a session
+/// without a terminal.
+const DEADLY: [i32; 23] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31];
+const HARMLESS: [i32; 7] = [17, 18, 20, 21, 22, 23, 28];
+
+#[test]
+fn all_256_codes_of_a_rank_become_the_code_of_mpirun() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for code in 0..=255 {
+        let rank = (code % 3).to_string();
+        let output = suite.ranks(3, "t-exit-with", &[&rank, &code.to_string()]).output();
+        output.code(code);
+        if code == 0 {
+            output.quiet();
+        }
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_deadly_signal_becomes_128_and_its_number_and_is_named() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for number in DEADLY {
+        let (rank, how) = ((number % 2).to_string(), format!("sig{number}"));
+        let output = suite.ranks(2, "t-exit-with", &[&rank, &how]).output();
+        output
+            .code(128 + number)
+            .says(&[&format!("rank {rank}"), &format!("killed by signal {number}")]);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_harmless_signal_changes_nothing() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for number in HARMLESS {
+        let how = format!("sig{number}");
+        suite.ranks(2, "t-exit-with", &["1", &how]).output().code(0).quiet();
+    }
+}
+
+#[test]
+fn a_rank_that_stops_itself_goes_on_when_it_is_continued() {
+    let suite = Suite::new();
+    let job = suite.ranks(2, "t-exit-with", &["1", "sig19"]).start();
+    let stopped = || suite.running("t-exit-with").into_iter().find(Process::is_stopped);
+    wait_until("rank 1 has stopped", || stopped().is_some());
+    process::send(stopped().expect("it is stopped").pid, Signal::SIGCONT);
+    job.wait().code(0).quiet();
+}
+
+#[test]
+fn sigsegv_in_one_of_eight_names_the_rank_and_ends_the_others() {
+    let suite = Suite::new();
+    let host = suite.command("hostname").output().out();
+    for _ in 0..sample(5, 200) {
+        let output = suite.ranks(8, "t-exit-with", &["2", "sig11", "sleep"]).output();
+        output.code(139).says(&["rank 2", host.trim(), "killed by signal 11", "Segmentation"]);
+        output.brief();
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn the_first_failure_ends_ranks_that_spin() {
+    let suite = Suite::new();
+    suite.ranks(3, "t-exit-with", &["1", "7", "spin"]).output().code(7).says(&["rank 1"]);
+}
+
+#[test]
+fn several_failing_ranks_give_the_code_of_one_of_them() {
+    let suite = Suite::new();
+    let script = "exit $((PMI_RANK + 3))";
+    let output = suite.mpirun(["-n", "4", "sh", "-c", script]).output();
+    assert!((3..7).contains(&output.exit_code().expect("a code")), "{output}");
+}
+
+#[test]
+fn mpi_abort_gives_its_code_and_ends_the_others() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let table =
+        [("7", 7), ("1", 1), ("0", 1), ("255", 255), ("256", 1), ("-1", 255), ("1000", 232)];
+    for (asked, expected) in table {
+        let output = suite.ranks(3, "t-pmi", &["abort", "1", asked]).output();
+        output.code(expected).says(&["rank 1", "abort"]);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn exit_0_after_init_and_without_finalize_is_1_and_ends_the_job() {
+    let suite = Suite::new();
+    suite
+        .ranks(3, "t-pmi", &["no-finalize", "2", "0"])
+        .output()
+        .code(1)
+        .says(&["rank 2", "finalize"]);
+}
+
+#[test]
+fn another_code_without_finalize_is_kept() {
+    let suite = Suite::new();
+    suite.ranks(3, "t-pmi", &["no-finalize", "2", "9"]).output().code(9).says(&["rank 2"]);
+}
+
+#[test]
+fn leaving_before_init_while_others_wait_in_a_fence_is_1_and_ends_the_job() {
+    let suite = Suite::new();
+    suite.ranks(3, "t-pmi", &["leave", "1", "0"]).output().code(1).says(&["rank 1"]);
+}
+
+#[test]
+fn a_program_that_never_asks_for_pmi_may_exit_0_while_others_do() {
+    let suite = Suite::new();
+    suite.mpirun(["-n", "3", "true", ":", "-n", "2", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_code_after_finalize_counts() {
+    let suite = Suite::new();
+    suite.ranks(3, "t-pmi", &["finalize-then", "1", "6"]).output().code(6).says(&["rank 1"]);
+}
+
+#[test]
+fn a_time_limit_gives_124() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-timeout", "1", "-n", "2", "sleep", "60"]).output();
+    output.code(124).brief();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_time_limit_that_is_not_reached_changes_nothing() {
+    let suite = Suite::new();
+    suite.mpirun(["-timeout", "60", "-n", "2", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_reader_that_has_gone_gives_141_quietly_and_at_once() {
+    let suite = Suite::new();
+    for _ in 0..sample(10, 100) {
+        let script = "$MPIRUN -np 2 yes | head -1; echo ${PIPESTATUS[*]}";
+        suite.bash(script).output().code(0).quiet().prints("y\n141 0\n");
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn failures_of_the_suite_itself_give_125_with_text() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let job = suite.mpirun(["-n", "2", "sleep", "60"]).start();
+    wait_until("two ranks", || suite.running("sleep").len() == 2);
+    process::send(suite.manager().pid, Signal::SIGKILL);
+    job.wait().code(125).says(&["manager"]);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn on_failure_continue_lets_the_others_finish() {
+    let suite = Suite::new();
+    let script = "[ $PMI_RANK = 1 ] && exit 5; sleep 0.3; echo done $PMI_RANK";
+    let output = suite.mpirun(["-on-failure=continue", "-n", "3", "sh", "-c", script]).output();
+    output.code(5);
+    assert_eq!(output.sorted_lines(), ["done 0", "done 2"]);
+}

@@ -1,0 +1,318 @@
+//! kill -9 of each kind of process, with ranks that do what they can to get away. Nothing of the
+//! job may be left, and other jobs may not notice.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{Running, sample, wait_until};
+use crate::signals::Recorders;
+use crate::suite::Suite;
+
+const ROUNDS: usize = 5;
+const FULL_ROUNDS: usize = 50;
+const RANKS: usize = 3;
+/// How long an escaped process would live: longer than anybody waits for it to be gone.
+const TREE_SECONDS: &str = "40";
+
+/// A daemon, and a job of its own that has to survive whatever happens to another.
+struct Rounds {
+    suite: Suite,
+    bystander: Option<Running>,
+}
+
+impl Rounds {
+    fn new() -> Self {
+        let suite = Suite::new();
+        suite.start_daemon();
+        let directory = suite.new_directory("other");
+        let bystander = suite.ranks(2, "t-signals", &[&directory, "300"]).deadline(300).start();
+        bystander.shows("ready 0").shows("ready 1");
+        Self { suite, bystander: Some(bystander) }
+    }
+
+    /// A job of hopping trees, and its manager once all of them have begun.
+    fn start(&self) -> (Running, Process) {
+        let before = self.managers();
+        let job = start_trees(&self.suite);
+        let new = |m: &Process| !before.iter().any(|old| old.pid == m.pid);
+        let manager = self.managers().into_iter().find(new).expect("a manager of the new job");
+        (job, manager)
+    }
+
+    fn managers(&self) -> Vec<Process> {
+        self.suite.processes().into_iter().filter(Process::is_manager).collect()
+    }
+
+    /// Nothing of the trees' job is left: neither ranks nor trees nor the manager.
+    fn trees_are_gone(&self, manager: i32) {
+        assert_trees_are_gone(&self.suite, &[manager]);
+    }
+
+    /// The bystander ends well.
+    fn end(mut self) {
+        fs::write(self.suite.path("other/stop"), "").expect("the stop file");
+        self.bystander.take().expect("it runs until now").wait().code(0).quiet();
+        self.suite.only_the_daemon_is_left();
+    }
+}
+
+fn start_trees(suite: &Suite) -> Running {
+    let job = suite.ranks(RANKS, "t-tree", &["2", "4", TREE_SECONDS, "stay"]).start();
+    for rank in 0..RANKS {
+        job.shows(&format!("tree {rank}\n"));
+    }
+    job
+}
+
+fn assert_trees_are_gone(suite: &Suite, and: &[i32]) {
+    let counts = |p: &Process| p.name.starts_with("t-tree") || and.contains(&p.pid);
+    let mut left = Vec::new();
+    // Several looks: one can miss a process that forks and ends all the time.
+    let gone = crate::run::comes_true(std::time::Duration::from_secs(8), || {
+        (0..5).all(|_| {
+            left = suite.processes().into_iter().filter(counts).collect();
+            left.is_empty()
+        })
+    });
+    assert!(gone, "left of the job: {left:?}");
+}
+
+#[test]
+fn killing_mpirun_ends_its_job_and_no_other() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let (job, manager) = rounds.start();
+        job.send(Signal::SIGKILL);
+        rounds.trees_are_gone(manager.pid);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_a_manager_ends_its_job_and_no_other() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let (job, manager) = rounds.start();
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125).says(&["manager"]);
+        rounds.trees_are_gone(manager.pid);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_a_rank_ends_its_job_and_no_other() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let (job, manager) = rounds.start();
+        let mut ranks = rounds.suite.processes();
+        ranks.retain(|process| process.parent == manager.pid && process.name == "t-tree");
+        // Hopping ones may have the manager as their parent, too; the ranks have the lowest pids.
+        ranks.sort_unstable_by_key(|process| process.pid);
+        process::send(ranks[1].pid, Signal::SIGKILL);
+        job.wait().code(137).says(&["rank", "killed by signal 9"]);
+        rounds.trees_are_gone(manager.pid);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_the_daemon_ends_no_job() {
+    let rounds = Rounds::new();
+    for round in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let suite = &rounds.suite;
+        let (recorders, job) = Recorders::start(suite, 2, &format!("d{round}"));
+        let daemon = suite.daemon();
+        process::send(daemon.pid, Signal::SIGKILL);
+        wait_until("the daemon is dead", || {
+            Process::read(daemon.pid).is_none_or(|p| !p.is_alive())
+        });
+        job.send(Signal::SIGUSR1);
+        recorders.wait_until_ranks_got(Signal::SIGUSR1);
+        if round % 2 == 0 {
+            suite.start_daemon();
+            wait_until("both jobs are registered again", || suite.managers().len() == 2);
+        }
+        recorders.stop();
+        job.wait().code(0).quiet();
+        if round % 2 == 1 {
+            suite.start_daemon();
+        }
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_the_daemon_and_then_the_adopted_manager_leaves_nothing() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let (job, manager) = rounds.start();
+        let suite = &rounds.suite;
+        process::send(suite.daemon().pid, Signal::SIGKILL);
+        suite.start_daemon();
+        wait_until("the manager is adopted", || suite.managers().contains(&manager.pid));
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125).says(&["manager"]);
+        rounds.trees_are_gone(manager.pid);
+        wait_until("the daemon forgets it", || !suite.managers().contains(&manager.pid));
+    }
+    rounds.end();
+}
+
+#[test]
+fn what_a_daemon_and_its_manager_left_is_gone_once_a_daemon_is_back() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(2, FULL_ROUNDS) {
+        let (job, manager) = rounds.start();
+        let suite = &rounds.suite;
+        process::send(suite.daemon().pid, Signal::SIGKILL);
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        suite.start_daemon();
+        rounds.trees_are_gone(manager.pid);
+    }
+    rounds.end();
+}
+
+#[test]
+fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
+    let suite = Suite::new();
+    for _ in 0..sample(2, FULL_ROUNDS) {
+        for victim in ["mpirun", "daemon", "manager", "rank"] {
+            let job = start_trees(&suite);
+            let all = suite.processes();
+            let manager = suite.manager();
+            let chosen = match victim {
+                "mpirun" => all.iter().find(|process| process.pid == job.pid()),
+                "daemon" => all.iter().find(|process| process.is_daemon()),
+                "manager" => Some(&manager),
+                _ => all.iter().find(|p| p.name == "t-tree" && p.parent == manager.pid),
+            };
+            let chosen = chosen.unwrap_or_else(|| panic!("no {victim} among {all:?}"));
+            process::send(chosen.pid, Signal::SIGKILL);
+            if victim == "daemon" {
+                // Jobs outlive their daemon, a private one's too: this one is ended by its user.
+                job.send(Signal::SIGINT);
+            }
+            if victim != "mpirun" {
+                job.wait().failed();
+            }
+            suite.gone(&[]);
+        }
+    }
+}
+
+#[test]
+fn trees_that_their_rank_left_behind_are_gone_with_the_job() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
+        let output = suite.ranks(RANKS, "t-tree", &["3", "2", TREE_SECONDS, "leave"]).output();
+        output.code(0).quiet();
+        assert_trees_are_gone(&suite, &[]);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn sixteen_ranks_of_fast_hopping_trees_are_all_ended() {
+    let suite = Suite::new();
+    let job = suite.ranks(16, "t-tree", &["1", "2", TREE_SECONDS, "stay"]).start();
+    for rank in 0..16 {
+        job.shows(&format!("tree {rank}\n"));
+    }
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_grandchild_that_holds_everything_does_not_delay_the_end() {
+    let suite = Suite::new();
+    let output = suite.ranks(2, "t-pmi", &["grandchild"]).output();
+    output.code(0).quiet();
+    suite.gone(&[]);
+}
+
+#[test]
+fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (bystander, theirs) = start_ipc(&suite);
+    for how in ["exit", "kill"] {
+        let output = suite.ranks(2, "t-ipc", &[how]).output();
+        for made in output.out().lines().map(Made::parse) {
+            assert!(!made.shm(), "{how}: {made:?} is left");
+        }
+    }
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let (job, made) = start_ipc(&suite);
+        assert!(made.shm() && made.sem() && made.msg() && made.posix(), "{made:?}");
+        job.send(signal);
+        wait_until("all of it is gone", || {
+            !(made.shm() || made.sem() || made.msg() || made.posix())
+        });
+    }
+    assert!(theirs.shm() && theirs.sem() && theirs.msg() && theirs.posix(), "another job's");
+    bystander.send(Signal::SIGINT);
+    bystander.wait().code(130);
+    assert!(!theirs.shm() && !theirs.posix(), "{theirs:?} is left");
+}
+
+fn start_ipc(suite: &Suite) -> (Running, Made) {
+    let job = suite.ranks(1, "t-ipc", &["wait"]).start();
+    job.shows("\n");
+    let made = Made::parse(job.stdout().trim());
+    (job, made)
+}
+
+/// What a `t-ipc` has made.
+#[derive(Debug)]
+struct Made {
+    shm: String,
+    sem: String,
+    msg: String,
+    posix: String,
+}
+
+impl Made {
+    fn parse(line: &str) -> Self {
+        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let [_, shm, _, sem, _, msg, _, posix] = words.try_into().expect("eight words");
+        Self { shm, sem, msg, posix }
+    }
+
+    fn shm(&self) -> bool {
+        listed("shm", &self.shm)
+    }
+
+    fn sem(&self) -> bool {
+        listed("sem", &self.sem)
+    }
+
+    fn msg(&self) -> bool {
+        listed("msg", &self.msg)
+    }
+
+    fn posix(&self) -> bool {
+        std::path::Path::new(&self.posix).exists()
+    }
+}
+
+impl Drop for Made {
+    /// What the product should have removed does not pile up on the machine if it did not.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.posix);
+        for (option, id) in [("-m", &self.shm), ("-s", &self.sem), ("-q", &self.msg)] {
+            let _ = std::process::Command::new("ipcrm").args([option, id]).output();
+        }
+    }
+}
+
+/// Whether this object of that kind exists.
+fn listed(kind: &str, id: &str) -> bool {
+    let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
+    table.lines().skip(1).any(|line| line.split_whitespace().nth(1) == Some(id))
+}

@@ -1,0 +1,151 @@
+//! Many ranks under small limits, and refusals where a limit is in the way.
+
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{comes_true, sample};
+use crate::suite::{Suite, is_root, skip};
+
+/// Debian's soft limit of descriptors.
+const SOFT: &str = "soft-files=1024";
+
+#[test]
+fn many_ranks_run_under_a_soft_limit_of_1024_descriptors() {
+    let suite = Suite::new();
+    for ranks in ["256", "1000", "2000"] {
+        let run = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpirun"));
+        run.args(["-n", ranks, "/bin/true"]).deadline(120).output().code(0).quiet();
+    }
+    suite.gone(&[]);
+}
+
+#[test]
+fn many_ranks_run_through_a_daemon_with_a_soft_limit_of_1024_descriptors() {
+    let suite = Suite::new();
+    let log = suite.path("mpd.log").display().to_string();
+    let started = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpd"));
+    started.args(["--daemon", "--log-file", &log]).output().code(0);
+    for ranks in ["256", "1000"] {
+        suite.mpirun(["-n", ranks, "/bin/true"]).deadline(120).output().code(0).quiet();
+    }
+    end_daemon(&suite);
+}
+
+#[test]
+fn a_thousand_ranks_meet_in_a_fence_under_a_soft_limit_of_1024_descriptors() {
+    let suite = Suite::new();
+    let run = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpirun"));
+    let output = run.args(["-n", "1000", &suite.program("t-pmi"), "hello"]).deadline(120).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().lines().filter(|line| line.contains("of 1000 ")).count(), 1000);
+}
+
+#[test]
+fn every_rank_of_a_large_job_writes_its_line() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.mpirun(["-l", "-n", "500", "echo", "x"]).deadline(60).output();
+    output.code(0).quiet();
+    let mut ranks: Vec<usize> = output
+        .out()
+        .lines()
+        .map(|line| line.strip_suffix(": x").expect("a whole line").parse().expect("a rank"))
+        .collect();
+    ranks.sort_unstable();
+    assert!(ranks.into_iter().eq(0..500), "{output}");
+}
+
+#[test]
+fn fifty_mpiruns_at_once_all_get_their_own_output() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let count = sample(50, 200);
+    let jobs: Vec<_> = (0..count)
+        .map(|number| {
+            let words = ["-n", "2", "echo", &number.to_string()].map(str::to_owned);
+            suite.mpirun(words).deadline(120).start()
+        })
+        .collect();
+    for (number, job) in jobs.into_iter().enumerate() {
+        job.wait().code(0).quiet().prints(&format!("{number}\n{number}\n"));
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn fifty_private_rings_at_once_do_not_meet() {
+    let suite = Suite::new();
+    let jobs: Vec<_> = (0..50)
+        .map(|number| suite.mpirun(["-n".into(), "1".into(), "echo".into(), format!("{number}")]))
+        .map(|run| run.deadline(120).start())
+        .collect();
+    for (number, job) in jobs.into_iter().enumerate() {
+        job.wait().code(0).quiet().prints(&format!("{number}\n"));
+    }
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_job_that_needs_more_descriptors_than_there_can_be_is_refused() {
+    let suite = Suite::new();
+    let run = suite.command(suite.program("t-run")).arg("files=64").arg(suite.program("mpirun"));
+    let output = run.args(["-n", "100", "true"]).output();
+    output.code(125).says(&["descriptor", "64"]).brief();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_daemon_short_of_descriptors_refuses_a_job_and_serves_on() {
+    let suite = Suite::new();
+    let log = suite.path("mpd.log").display().to_string();
+    let started = suite.command(suite.program("t-run")).arg("files=64").arg(suite.program("mpd"));
+    started.args(["--daemon", "--log-file", &log]).output().code(0);
+    let daemon = suite.daemon().pid;
+    suite.mpirun(["-n", "500", "true"]).output().code(125).says(&["descriptor"]).brief();
+    suite.only_the_daemon_is_left();
+    assert_eq!(suite.daemon().pid, daemon);
+    suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+    end_daemon(&suite);
+}
+
+#[test]
+fn a_user_who_may_have_no_more_processes_is_told_so() {
+    if !is_root() {
+        return skip("RLIMIT_NPROC: needs root, to become an ordinary user");
+    }
+    // A user of this test's own, as the limit counts all processes of a user.
+    let suite = Suite::as_user(60_202);
+    let limited = |processes: u32, ranks: &str| {
+        let run = suite.command(suite.program("t-run")).arg(format!("processes={processes}"));
+        run.arg(suite.program("mpirun")).args(["-n", ranks, "sleep", "0.2"]).output()
+    };
+    limited(20, "4").code(0).quiet();
+    let output = limited(20, "40");
+    output.code(125).says(&["Resource temporarily unavailable"]).brief();
+    suite.gone(&[]);
+    // However few there may be, it ends with a word and leaves nothing.
+    for processes in 1..8 {
+        let output = limited(processes, "4");
+        assert!(output.exit_code().is_some_and(|code| code == 125), "{processes}: {output}");
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn an_ordinary_user_without_a_name_can_use_it() {
+    if !is_root() {
+        return skip("an unnamed user: needs root, to become one");
+    }
+    let suite = Suite::as_user(60_203);
+    let daemon = suite.start_daemon();
+    suite.mpirun(["-n", "2", "id", "-u"]).output().code(0).quiet().prints("60203\n60203\n");
+    suite.ranks(2, "t-exit-with", &["1", "sig11"]).output().code(139);
+    suite.gone(&[daemon.pid]);
+}
+
+fn end_daemon(suite: &Suite) {
+    let daemon = suite.daemon();
+    process::send(daemon.pid, Signal::SIGTERM);
+    let gone = || Process::read(daemon.pid).is_none_or(|process| !process.is_alive());
+    assert!(comes_true(std::time::Duration::from_secs(10), gone), "the daemon does not end");
+}

@@ -1,0 +1,177 @@
+//! Real MPI libraries, as far as scripts/prepare-test-env could get them. A library that is not
+//! there gives a line that says so.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+
+use crate::run::{Run, sample, wait_until};
+use crate::suite::{Suite, skip};
+
+/// A library's programs, all compiled from tests/mpi.
+struct Library {
+    name: &'static str,
+    directory: String,
+    search_path: Option<String>,
+}
+
+/// Name, variable with the directory of the programs, variable with that of the library.
+const LIBRARIES: [(&str, &str, &str); 3] = [
+    ("Debian's MPICH 4", "MPD_TEST_MPICH4_DIR", ""),
+    ("MPICH 5", "MPD_TEST_MPICH5_DIR", "MPD_TEST_MPICH5_LIB"),
+    ("Intel MPI", "MPD_TEST_IMPI_DIR", "MPD_TEST_IMPI_LIB"),
+];
+
+impl Library {
+    fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
+        let program = Path::new(&self.directory).join(program);
+        let ranks = ranks.to_string();
+        let run = suite.mpirun(["-n", &ranks]).arg(program).args(arguments).deadline(120);
+        match &self.search_path {
+            Some(path) => run.env("LD_LIBRARY_PATH", path),
+            None => run,
+        }
+    }
+}
+
+/// Runs a check with each library that is there, through a daemon of its own.
+fn with_each(check: impl Fn(&Suite, &Library)) {
+    for (name, directory, search_path) in LIBRARIES {
+        let Some(directory) = setting(directory) else {
+            skip(&format!("{name} is not there"));
+            continue;
+        };
+        let library = Library { name, directory, search_path: setting(search_path) };
+        let suite = Suite::new();
+        suite.start_daemon();
+        check(&suite, &library);
+        suite.only_the_daemon_is_left();
+    }
+}
+
+#[test]
+fn cpi_runs_on_four_ranks() {
+    with_each(|suite, library| {
+        let output = library.run(suite, 4, "cpi", &[]).output();
+        output.code(0);
+        assert!(output.out().contains("3.14159"), "{}: {output}", library.name);
+    });
+}
+
+#[test]
+fn every_rank_of_a_library_knows_its_place() {
+    with_each(|suite, library| {
+        let output = library.run(suite, 4, "hello", &[]).output();
+        output.code(0);
+        let lines = output.sorted_lines();
+        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
+        for (rank, line) in lines.iter().enumerate() {
+            let start = format!("rank {rank} of 4 appnum 0 universe ");
+            assert!(line.starts_with(&start) && line.ends_with(" node 4"), "{output}");
+        }
+    });
+}
+
+#[test]
+fn sixty_four_ranks_agree_on_a_sum() {
+    with_each(|suite, library| {
+        let output = library.run(suite, 64, "allreduce", &[]).deadline(300).output();
+        output.code(0);
+        assert!(output.out().contains("allreduce ok 64\n"), "{}: {output}", library.name);
+    });
+}
+
+#[test]
+fn mpi_abort_gives_its_code() {
+    with_each(|suite, library| {
+        library.run(suite, 3, "abort", &["1", "7"]).output().code(7).says(&["rank 1"]);
+    });
+}
+
+#[test]
+fn a_rank_that_leaves_without_finalize_ends_the_job() {
+    with_each(|suite, library| {
+        library.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);
+        library.run(suite, 3, "nofinalize", &["0", "5"]).output().code(5).says(&["rank 0"]);
+    });
+}
+
+#[test]
+fn a_code_after_mpi_finalize_counts() {
+    with_each(|suite, library| {
+        library.run(suite, 3, "exit_after", &["1", "9"]).output().code(9).says(&["rank 1"]);
+        library.run(suite, 3, "exit_after", &["1", "0"]).output().code(0);
+    });
+}
+
+#[test]
+fn a_child_that_a_rank_left_behind_does_not_keep_the_job() {
+    with_each(|suite, library| {
+        let output = library.run(suite, 2, "grandchild", &[]).output();
+        output.code(0);
+        assert_eq!(output.out().matches(" left child ").count(), 2, "{output}");
+        suite.only_the_daemon_is_left();
+    });
+}
+
+#[test]
+fn two_programs_make_one_world() {
+    with_each(|suite, library| {
+        let hello = Path::new(&library.directory).join("hello").display().to_string();
+        let output = library.run(suite, 2, "hello", &[":", "-n", "1", &hello]).output();
+        output.code(0);
+        let lines = output.sorted_lines();
+        assert!(lines[0].starts_with("rank 0 of 3 appnum 0"), "{output}");
+        assert!(lines[2].starts_with("rank 2 of 3 appnum 1"), "{output}");
+    });
+}
+
+#[test]
+fn a_job_works_after_the_one_before_was_killed_twenty_times() {
+    with_each(|suite, library| {
+        for _ in 0..sample(5, 20) {
+            let killed = library.run(suite, 4, "abort", &["99", "0"]).start();
+            wait_until("four ranks", || suite.running("abort").len() == 4);
+            killed.send(Signal::SIGKILL);
+            drop(killed.wait());
+            let output = library.run(suite, 4, "cpi", &[]).output();
+            output.code(0);
+            assert!(output.out().contains("3.14159"), "{}: {output}", library.name);
+        }
+    });
+}
+
+#[test]
+fn python_runs_on_three_ranks() {
+    let (Some(python), Some(script)) = (setting("MPD_TEST_PYTHON"), setting("MPD_TEST_HELLO_PY"))
+    else {
+        return skip("mpi4py is not there");
+    };
+    let suite = Suite::new();
+    let output = suite.mpirun(["-n", "3", &python, &script]).deadline(120).output();
+    output.code(0);
+    for (rank, line) in output.sorted_lines().iter().enumerate() {
+        assert!(line.starts_with(&format!("rank {rank} of 3 sum 3 ")), "{output}");
+    }
+    assert_eq!(output.out().lines().count(), 3, "{output}");
+}
+
+/// A setting of target/test-env/env.sh, unless the environment has one.
+fn setting(name: &str) -> Option<String> {
+    if let Ok(value) = std::env::var(name) {
+        return Some(value);
+    }
+    let text = env_files().into_iter().find_map(|path| std::fs::read_to_string(path).ok())?;
+    let prefix = format!("{name}=");
+    text.lines().find_map(|line| Some(line.strip_prefix(&prefix)?.to_owned()))
+}
+
+/// Where scripts/prepare-test-env may have written: below the target directory in use, or the
+/// ordinary one.
+fn env_files() -> Vec<PathBuf> {
+    let name = "test-env/env.sh";
+    let here = std::env::current_exe().expect("its own path");
+    let mut files: Vec<_> = here.ancestors().take(5).map(|above| above.join(name)).collect();
+    files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(name));
+    files
+}

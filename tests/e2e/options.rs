@@ -1,0 +1,248 @@
+//! The options of `mpirun`, in the spellings of the MPI standard, of MPD and of Hydra.
+
+use std::fs;
+
+use crate::suite::Suite;
+
+#[test]
+fn both_spellings_of_the_number_of_ranks_work() {
+    let suite = Suite::new();
+    for option in ["-n", "-np", "--n", "--np"] {
+        let output = suite.mpirun([option, "3", "echo", "x"]).output();
+        output.code(0).quiet().prints("x\nx\nx\n");
+    }
+}
+
+#[test]
+fn options_end_at_the_name_of_the_program() {
+    let suite = Suite::new();
+    suite
+        .mpirun(["-n", "1", "echo", "-l", "-n", ":x", "--help"])
+        .output()
+        .prints("-l -n :x --help\n");
+}
+
+#[test]
+fn labels_name_the_rank_on_both_streams() {
+    let suite = Suite::new();
+    let script = "echo out; echo err >&2";
+    let output = suite.mpirun(["-l", "-n", "3", "sh", "-c", script]).output();
+    output.code(0);
+    assert_eq!(output.sorted_lines(), ["0: out", "1: out", "2: out"]);
+    let mut errors: Vec<_> = output.err().lines().map(str::to_owned).collect();
+    errors.sort_unstable();
+    assert_eq!(errors, ["0: err", "1: err", "2: err"]);
+}
+
+#[test]
+fn argsets_have_programs_and_environments_of_their_own() {
+    let suite = Suite::new();
+    let script = "echo $0 $PMI_RANK/$PMI_SIZE ${A-none} ${G-none}";
+    let first = ["-genv", "G", "all", "-n", "2", "-env", "A", "one", "sh", "-c", script, "first"];
+    let second = [":", "-n", "1", "sh", "-c", script, "second"];
+    let output = suite.mpirun(first).args(second).output();
+    output.code(0).quiet();
+    assert_eq!(
+        output.sorted_lines(),
+        ["first 0/3 one all", "first 1/3 one all", "second 2/3 none all"]
+    );
+}
+
+#[test]
+fn the_working_directory_can_be_chosen() {
+    let suite = Suite::new();
+    let directory = suite.new_directory("elsewhere");
+    let expected = format!("{directory}\n");
+    suite.mpirun(["-wdir", &directory, "-n", "1", "pwd"]).output().code(0).prints(&expected);
+    fs::copy("/bin/echo", suite.path("elsewhere/prog")).expect("a copy");
+    suite.mpirun(["-wdir", &directory, "./prog", "here"]).output().code(0).prints("here\n");
+}
+
+#[test]
+fn programs_are_looked_for_in_path() {
+    let suite = Suite::new();
+    let directory = suite.new_directory("elsewhere");
+    fs::copy("/bin/echo", suite.path("elsewhere/my-program")).expect("a copy");
+    let words = ["-path", &directory, "-n", "1", "my-program", "found"];
+    suite.mpirun(words).output().code(0).prints("found\n");
+    suite.mpirun(["-n", "1", "my-program", "found"]).output().code(127);
+}
+
+#[test]
+fn umask_and_limits_can_be_chosen() {
+    let suite = Suite::new();
+    let words = ["-umask", "027", "-rlimit", "core=0", "-n", "1", "bash", "-c", "umask; ulimit -c"];
+    suite.mpirun(words).output().code(0).quiet().prints("0027\n0\n");
+}
+
+#[test]
+fn the_environment_can_be_emptied_and_listed() {
+    let suite = Suite::new();
+    let script = "echo ${ONE-none} ${TWO-none} ${THREE-none}";
+    let with = |words: &[&str]| {
+        let run = suite.mpirun(words).args(["-n", "1", "sh", "-c", script]);
+        run.env("ONE", "1").env("TWO", "2").output()
+    };
+    with(&[]).prints("1 2 none\n");
+    with(&["-envall"]).prints("1 2 none\n");
+    with(&["-genvall"]).prints("1 2 none\n");
+    with(&["-envnone"]).prints("none none none\n");
+    with(&["-genvnone"]).prints("none none none\n");
+    with(&["-envlist", "TWO"]).prints("none 2 none\n");
+    with(&["-genvlist", "ONE,TWO"]).prints("1 2 none\n");
+    with(&["-genvnone", "-env", "THREE", "3"]).prints("none none 3\n");
+    with(&["-genv", "TWO", "two", "-env", "THREE", "3"]).prints("1 two 3\n");
+    with(&["-genv", "TWO", "two", "-env", "TWO", "II"]).prints("1 II none\n");
+}
+
+#[test]
+fn the_universe_size_can_be_chosen() {
+    let suite = Suite::new();
+    let helper = suite.program("t-pmi");
+    let output = suite.mpirun(["-usize", "17", "-n", "2", &helper, "hello"]).output();
+    output.code(0);
+    assert_eq!(output.out().matches("universe 17 ").count(), 2, "{output}");
+}
+
+#[test]
+fn soft_takes_a_number_that_the_argset_may_have() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-soft", "1:3", "-n", "3", "echo", "x"]).output();
+    output.code(0).quiet().prints("x\nx\nx\n");
+}
+
+#[test]
+fn a_job_can_have_an_alias() {
+    let suite = Suite::new();
+    suite.mpirun(["-a", "my-job", "-n", "1", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_configuration_file_has_one_argset_a_line() {
+    let suite = Suite::new();
+    let path = suite.path("work/config");
+    let script = "# a comment\n\n-n 2 -env A 'one two' sh -c 'echo $A $PMI_RANK'\n\
+                  -n 1 sh -c 'echo last $PMI_RANK'\n";
+    fs::write(&path, script).expect("a file");
+    let path = path.display().to_string();
+    let output = suite.mpirun(["-configfile", &path]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["last 2", "one two 0", "one two 1"]);
+}
+
+#[test]
+fn a_status_file_lists_every_rank() {
+    let suite = Suite::new();
+    let path = suite.path("work/status").display().to_string();
+    let helper = suite.program("t-exit-with");
+    let words = ["-status-file", &path, "-on-failure=continue", "-n", "3", &helper, "1", "6"];
+    suite.mpirun(words).output().code(6);
+    let text = fs::read_to_string(&path).expect("the status file");
+    for rank in ["0", "1", "2", "6"] {
+        assert!(text.contains(rank), "{rank} in {text}");
+    }
+}
+
+#[test]
+fn an_exit_code_file_has_the_form_of_the_original() {
+    let suite = Suite::new();
+    let path = suite.path("work/codes").display().to_string();
+    let helper = suite.program("t-exit-with");
+    suite.mpirun(["-ecfn", &path, "-on-failure=continue", "-n", "2", &helper, "1", "6"]).output();
+    let text = fs::read_to_string(&path).expect("the file");
+    assert!(text.starts_with("exit-codes\njobid="), "{text}");
+    let mut lines: Vec<_> = text.lines().skip(2).collect();
+    lines.sort_unstable();
+    assert_eq!(lines.len(), 2, "{text}");
+    for (line, start) in lines.iter().zip(["rank=0 status=0 pid=", "rank=1 status=1536 pid="]) {
+        assert!(line.starts_with(start) && line.contains(" host="), "{text}");
+    }
+}
+
+#[test]
+fn all_exit_codes_can_be_printed() {
+    let suite = Suite::new();
+    let helper = suite.program("t-exit-with");
+    let words = ["-print-all-exitcodes", "-on-failure=continue", "-n", "2", &helper, "1", "77"];
+    let output = suite.mpirun(words).output();
+    output.code(77);
+    assert!(format!("{}{}", output.out(), output.err()).contains("77"), "{output}");
+}
+
+#[test]
+fn output_can_go_to_a_file_for_each_rank() {
+    let suite = Suite::new();
+    let (out, err) = (suite.path("work/out.%r"), suite.path("work/err.%r"));
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    let run = suite.mpirun(["-outfile-pattern".as_ref(), out.as_os_str()]);
+    let run = run.args(["-errfile-pattern".as_ref(), err.as_os_str()]);
+    run.args(["-n", "3", "sh", "-c", script]).output().code(0).quiet().prints("");
+    for rank in 0..3 {
+        let read = |name: &str| fs::read_to_string(suite.path(format!("work/{name}.{rank}")));
+        assert_eq!(read("out").expect("a file"), format!("out {rank}\n"));
+        assert_eq!(read("err").expect("a file"), format!("err {rank}\n"));
+    }
+}
+
+#[test]
+fn lines_can_bear_a_timestamp() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-timestamp", "-n", "2", "echo", "text"]).output();
+    output.code(0).quiet();
+    for line in output.out().lines() {
+        let (stamp, text) = line.rsplit_once(' ').expect("a stamp and the text");
+        assert!(text == "text" && stamp.bytes().any(|byte| byte.is_ascii_digit()), "{output}");
+    }
+}
+
+#[test]
+fn identical_lines_can_be_merged() {
+    let suite = Suite::new();
+    let script = "echo same; [ $PMI_RANK = 2 ] && echo other; echo end";
+    let output = suite.mpirun(["-m", "-n", "8", "sh", "-c", script]).output();
+    output.code(0).quiet();
+    // How much is merged depends on when the lines come; what is said about each rank does not.
+    for (text, ranks) in [("same", 8), ("other", 1), ("end", 8)] {
+        let lines: Vec<_> =
+            output.out().lines().filter(|line| line.ends_with(text)).map(str::to_owned).collect();
+        let counted: usize =
+            lines.iter().map(|line| count(line.rsplit_once(": ").expect("a label").0)).sum();
+        assert_eq!(counted, ranks, "{text}: {output}");
+    }
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let suite = Suite::new();
+    let witness = suite.path("work/witness").display().to_string();
+    let output = suite.mpirun(["-dry-run", "-n", "2", "touch", &witness]).output();
+    output.code(0);
+    assert!(output.out().contains("touch"), "{output}");
+    assert!(!suite.path("work/witness").exists());
+}
+
+#[test]
+fn help_is_short_and_complete_on_request() {
+    let suite = Suite::new();
+    let (short, all) = (suite.mpirun(["--help"]).output(), suite.mpirun(["--help-all"]).output());
+    short.code(0).quiet();
+    all.code(0).quiet();
+    assert!(short.out().lines().count() < all.out().lines().count(), "{short}\n{all}");
+    let options = "-np -l -label-fmt -s -wdir -path -umask -rlimit -env -envlist -envall -envnone \
+                   -genv -genvlist -genvall -genvnone -usize -a -soft -timeout -configfile \
+                   -on-failure -status-file -ecfn -print-all-exitcodes -outfile-pattern \
+                   -errfile-pattern -timestamp -m -dry-run";
+    for option in options.split_whitespace() {
+        assert!(all.out().contains(option), "no {option} in {all}");
+    }
+    suite.mpirun(["--version"]).output().code(0).quiet();
+    suite.mpd(&["--help"]).output().code(0).quiet();
+}
+
+/// How many ranks a set such as `0-2,5` has.
+fn count(set: &str) -> usize {
+    let number = |text: &str| text.trim().parse::<usize>().expect("a rank");
+    set.split(',')
+        .map(|part| part.split_once('-').map_or(1, |(a, b)| number(b) - number(a) + 1))
+        .sum()
+}

@@ -1,0 +1,222 @@
+//! Output arrives whole, in the order of its rank, and soon; a reader that stops costs no memory.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use mpd_tests::lines::{Lines, Stream, rank_of};
+use nix::sys::signal::Signal;
+
+use crate::process::Process;
+use crate::run::{comes_true, sample, wait_until};
+use crate::suite::Suite;
+
+const RANKS: usize = 16;
+const MEGABYTE: usize = 1 << 20;
+
+#[test]
+fn sixteen_ranks_write_lines_of_any_length_and_none_is_torn() {
+    check_lines(&[], 11, sample(30, 300), MEGABYTE);
+}
+
+#[test]
+fn sixteen_labelled_ranks_write_lines_of_any_length_and_none_is_torn() {
+    check_lines(&["-l"], 12, sample(30, 300), MEGABYTE);
+}
+
+#[test]
+fn many_short_lines_keep_their_order() {
+    check_lines(&[], 13, sample(2_000, 50_000), 300);
+    check_lines(&["-l"], 14, sample(2_000, 50_000), 300);
+}
+
+fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let ranks = RANKS.to_string();
+    let run = suite.mpirun(options).args(["-n", &ranks]).arg(suite.program("t-lines"));
+    let output = run
+        .args([seed.to_string(), count.to_string(), max.to_string()])
+        .deadline(sample(90, 600))
+        .output();
+    assert_eq!(output.exit_code(), Some(0), "{output}");
+    for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
+        let labelled = !options.is_empty();
+        check_stream(bytes, labelled, |rank| Lines::new(seed, rank, stream, max), count);
+    }
+}
+
+fn check_stream(bytes: &[u8], labelled: bool, lines: impl Fn(usize) -> Lines, count: usize) {
+    let mut expected: Vec<_> = (0..RANKS).map(|rank| lines(rank).take(count)).collect();
+    let bytes = bytes.strip_suffix(b"\n").expect("the last line is whole");
+    for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let (label, line) = if labelled { split_label(line) } else { (None, line) };
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
+        let rank = rank_of(line).filter(|rank| *rank < RANKS);
+        let rank = rank.unwrap_or_else(|| panic!("line {number} is of nobody: {shown}"));
+        if labelled {
+            assert_eq!(label, Some(rank), "line {number} bears another's label: {shown}");
+        }
+        let next = expected[rank].next();
+        let whole = next.as_deref() == Some(line);
+        assert!(whole, "line {number} is not the next of rank {rank}: {shown}");
+    }
+    assert!(expected.iter_mut().all(|lines| lines.next().is_none()), "lines are missing");
+}
+
+fn split_label(line: &[u8]) -> (Option<usize>, &[u8]) {
+    let at = line.windows(2).position(|two| two == b": ").expect("a label");
+    (std::str::from_utf8(&line[..at]).ok().and_then(|text| text.parse().ok()), &line[at + 2..])
+}
+
+#[test]
+fn a_prompt_without_a_newline_appears_and_can_be_answered() {
+    let suite = Suite::new();
+    for (options, prompt) in [(&["-n", "1"][..], "prompt> "), (&["-l", "-n", "3"], "0: prompt> ")] {
+        let run = suite.mpirun(options).arg(suite.program("t-prompt")).input_pipe();
+        let mut job = run.start();
+        let mut stdin = job.stdin();
+        job.shows(prompt);
+        std::io::Write::write_all(&mut stdin, b"blue\n").expect("a pipe");
+        job.shows("answer: blue");
+        job.wait().code(0).quiet();
+    }
+}
+
+#[test]
+fn a_prompt_appears_soon() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let script = "printf \"$(date +%s%N) prompt> \"; read -r answer";
+    let mut job = suite.mpirun(["-n", "2", "bash", "-c", script]).input_pipe().start();
+    let stdin = job.stdin();
+    job.shows("prompt> ");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+    let text = job.stdout();
+    let stamp: u64 = text.split(' ').next().and_then(|t| t.parse().ok()).expect("a stamp");
+    let late = now.saturating_sub(Duration::from_nanos(stamp));
+    assert!(late < crate::run::scaled(Duration::from_secs(5)), "{late:?}");
+    drop(stdin);
+    job.send(Signal::SIGTERM);
+    job.wait();
+}
+
+#[test]
+fn an_endless_progress_line_starves_nobody() {
+    let suite = Suite::new();
+    for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {
+        let helper = suite.program("t-progress");
+        let job = suite.mpirun(options).arg(&helper).args(["1", "200", "60"]).start();
+        for rank in [0, 2, 3] {
+            job.shows(&format!("line {rank} 199\n"));
+        }
+        job.shows("\rprogress ");
+        assert!(!suite.running("t-progress").is_empty(), "rank 1 still draws");
+        let text = job.stdout();
+        let drawn = text.contains("\rprogress 1");
+        job.send(Signal::SIGINT);
+        job.wait().code(130);
+        assert!(drawn);
+        for rank in [0, 2, 3] {
+            let lines = (0..200).map(|number| format!("line {rank} {number}\n"));
+            assert!(lines.into_iter().all(|line| text.contains(&line)), "a line of {rank} is torn");
+        }
+    }
+}
+
+#[test]
+fn the_last_bytes_before_the_end_are_not_lost() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for round in 0..sample(50, 1_000) {
+        let length = 1 + (round * 7_919) % 200_000;
+        let output = suite.ranks(4, "t-lastbytes", &[&length.to_string(), "both"]).output();
+        output.code(0);
+        for bytes in [&output.stdout, &output.stderr] {
+            let mut counts = HashMap::new();
+            bytes.iter().for_each(|byte| *counts.entry(*byte).or_insert(0) += 1);
+            counts.remove(&b'\n');
+            let expected: HashMap<u8, usize> =
+                (b'A'..b'E').map(|letter| (letter, length)).collect();
+            assert_eq!(counts, expected, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn one_rank_without_labels_passes_bytes_as_they_come() {
+    let suite = Suite::new();
+    let output = suite.ranks(1, "t-lastbytes", &["77777", "both"]).output();
+    output.code(0);
+    assert!(output.stdout == vec![b'A'; 77_777] && output.stderr == vec![b'A'; 77_777]);
+}
+
+#[test]
+fn errors_go_to_stderr_and_the_rest_to_stdout() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-n", "2", "sh", "-c", "echo out; echo err >&2"]).output();
+    output.code(0).prints("out\nout\n");
+    assert_eq!(output.err(), "err\nerr\n");
+}
+
+#[test]
+fn a_reader_that_stops_makes_nobody_grow_and_keeps_stderr_flowing() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut job = suite.ranks(RANKS, "t-flood", &["tick", "seconds=300"]).start_unread();
+    let pipe = job.take_stdout();
+    let ticked = |job: &crate::run::Running, number: usize| {
+        let text = job.stderr();
+        (0..RANKS).all(|rank| text.contains(&format!("tick {rank} {number}\n")))
+    };
+    wait_until("the first ticks of all ranks", || ticked(&job, 5));
+    let begin = Instant::now();
+    let mut next = 20;
+    while begin.elapsed() < Duration::from_secs(sample(10, 60)) {
+        let flows = comes_true(Duration::from_secs(15), || ticked(&job, next));
+        assert!(flows, "stderr does not flow: {}", job.stderr().lines().count());
+        next += 20;
+        assert_sizes(&suite, &job.process());
+    }
+    job.send(Signal::SIGINT);
+    let output = job.wait();
+    drop(pipe);
+    output.code(130);
+    suite.only_the_daemon_is_left();
+}
+
+/// Every process of the suite keeps to DESIGN.md 7.
+fn assert_sizes(suite: &Suite, console: &Process) {
+    let manager = 6 * 1024 + 64 * RANKS as u64;
+    for (process, most) in
+        [(console, 8 * 1024), (&suite.daemon(), 6 * 1024), (&suite.manager(), manager)]
+    {
+        let peak = process.peak_kib();
+        assert!(peak <= most, "{peak} KiB, more than {most}: {process}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_and_goes_on_gets_every_byte() {
+    let suite = Suite::new();
+    let words = ["21", "200", "100000", "out"];
+    let mut job = suite.ranks(RANKS, "t-lines", &words).start_unread();
+    let mut pipe = job.take_stdout();
+    // Everything on the way is full when nobody gets on with writing: all sleep.
+    let writing = || suite.running("t-lines").iter().any(|process| process.state == 'R');
+    wait_until("writers that sleep", || {
+        suite.running("t-lines").len() == RANKS && !(0..20).any(|_| writing())
+    });
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut pipe, &mut bytes).expect("a pipe");
+    job.wait().code(0).quiet();
+    check_stream(&bytes, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 200);
+}
+
+#[test]
+fn a_closed_stdout_ends_a_job_that_writes_to_it() {
+    let suite = Suite::new();
+    let output = suite.bash("$MPIRUN -n 2 true >&-").output();
+    output.code(0);
+    let output = suite.bash("$MPIRUN -n 2 sleep 0.1 >&-").output();
+    output.code(0);
+}

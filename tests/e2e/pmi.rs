@@ -1,0 +1,124 @@
+//! PMI-1 as a client sees it on its descriptor.
+
+use std::collections::BTreeSet;
+
+use crate::run::sample;
+use crate::suite::Suite;
+
+#[test]
+fn every_rank_is_told_its_place_and_all_the_same_name() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.ranks(4, "t-pmi", &["hello"]).output();
+    output.code(0).quiet();
+    let lines = output.sorted_lines();
+    assert_eq!(lines.len(), 4, "{output}");
+    for (rank, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("hello rank {rank} of 4 appnum 0 universe ")), "{line}");
+    }
+    assert_eq!(names(&output.out()).len(), 1, "{output}");
+}
+
+#[test]
+fn key_value_space_names_are_never_used_again() {
+    let suite = Suite::new();
+    let name = || {
+        let output = suite.ranks(1, "t-pmi", &["hello"]).output();
+        output.code(0);
+        names(&output.out()).pop_first().expect("a name")
+    };
+    let mut seen = BTreeSet::new();
+    // Without a daemon, with one, and with its successor.
+    seen.extend((0..3).map(|_| name()));
+    let daemon = suite.start_daemon();
+    seen.extend((0..3).map(|_| name()));
+    crate::process::send(daemon.pid, nix::sys::signal::Signal::SIGKILL);
+    suite.start_daemon();
+    seen.extend((0..3).map(|_| name()));
+    assert_eq!(seen.len(), 9, "{seen:?}");
+    assert!(seen.iter().all(|name| name.len() < 256), "{seen:?}");
+}
+
+#[test]
+fn what_was_put_is_got_by_all_after_a_fence() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for (ranks, keys) in [(1, "1"), (2, "40"), (16, "4"), (64, "1")] {
+        let output = suite.ranks(ranks, "t-pmi", &["put-fence-get-all", keys]).output();
+        output.code(0).quiet();
+        assert_eq!(output.out().matches("pmi ok ").count(), ranks, "{output}");
+    }
+}
+
+#[test]
+fn fences_follow_each_other() {
+    let suite = Suite::new();
+    let output = suite.ranks(8, "t-pmi", &["fences", sample("100", "5000")]).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("fences ok ").count(), 8, "{output}");
+}
+
+#[test]
+fn every_argset_has_its_application_number() {
+    let suite = Suite::new();
+    let helper = suite.program("t-pmi");
+    let words = ["-n", "2", &helper, "hello", ":", "-n", "1", &helper, "hello"];
+    let output = suite.mpirun(words).output();
+    output.code(0);
+    let numbers: Vec<_> = output
+        .sorted_lines()
+        .iter()
+        .map(|line| line.split(' ').nth(6).expect("a number").to_owned())
+        .collect();
+    assert_eq!(numbers, ["0", "0", "1"], "{output}");
+}
+
+#[test]
+fn the_mapping_puts_all_ranks_on_one_node() {
+    let suite = Suite::new();
+    let output = suite.ranks(4, "t-pmi", &["mapping"]).output();
+    output.code(0);
+    assert_eq!(output.out(), "mapping (vector,(0,1,4))\n".repeat(4));
+}
+
+#[test]
+fn clients_may_be_strange() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for (mode, said) in [
+        ("again", "again ok "),
+        ("odd-values", "odd ok "),
+        ("index", "index ok "),
+        ("chunks", "hello rank "),
+        ("unknown", "unknown ok "),
+    ] {
+        let output = suite.ranks(3, "t-pmi", &[mode]).output();
+        output.code(0);
+        assert_eq!(output.out().matches(said).count(), 3, "{mode}: {output}");
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_rank_that_closes_its_descriptor_and_stays_is_not_taken_for_dead() {
+    let suite = Suite::new();
+    let script = "eval \"exec $PMI_FD>&-\"; sleep 0.2; echo still here";
+    let output = suite.mpirun(["-n", "2", "bash", "-c", script]).output();
+    output.code(0).quiet().prints("still here\nstill here\n");
+}
+
+#[test]
+fn a_job_has_nothing_to_do_with_the_keys_of_another() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let jobs: Vec<_> = (0..8)
+        .map(|_| suite.ranks(4, "t-pmi", &["put-fence-get-all", "8"]).deadline(60).start())
+        .collect();
+    for job in jobs {
+        job.wait().code(0).quiet();
+    }
+}
+
+fn names(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(|line| Some(line.split_once(" kvs ")?.1.to_owned())).collect()
+}

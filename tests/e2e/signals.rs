@@ -1,0 +1,286 @@
+//! Signals to mpirun reach each rank once, and end what they ought to end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{Running, wait_until};
+use crate::suite::Suite;
+
+/// A job of `t-signals`, all of whose processes have said that they are ready.
+pub(crate) struct Recorders<'a> {
+    suite: &'a Suite,
+    pub(crate) directory: PathBuf,
+    names: Vec<String>,
+}
+
+impl<'a> Recorders<'a> {
+    /// Those that such a job will have; each rank has a child in a session of its own.
+    pub(crate) fn new(suite: &'a Suite, ranks: usize, name: &str) -> Self {
+        let directory = PathBuf::from(suite.new_directory(name));
+        let names = (0..ranks).flat_map(|rank| [format!("{rank}"), format!("{rank}.child")]);
+        Self { suite, directory, names: names.collect() }
+    }
+
+    pub(crate) fn start(suite: &'a Suite, ranks: usize, name: &str) -> (Self, Running) {
+        let recorders = Self::new(suite, ranks, name);
+        let directory = recorders.directory.display().to_string();
+        let job = suite.ranks(ranks, "t-signals", &[&directory, "60", "child"]).start();
+        recorders.wait_until_ready();
+        (recorders, job)
+    }
+
+    pub(crate) fn wait_until_ready(&self) {
+        wait_until("all recorders are ready", || self.names.iter().all(|n| self.pid(n).is_some()));
+    }
+
+    fn pid(&self, name: &str) -> Option<i32> {
+        fs::read_to_string(self.directory.join(format!("ready.{name}"))).ok()?.parse().ok()
+    }
+
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let pids = self.names.iter().filter_map(|name| self.pid(name));
+        pids.filter_map(Process::read).filter(Process::is_alive).collect()
+    }
+
+    /// What each has received so far, and how often.
+    pub(crate) fn got(&self, name: &str) -> BTreeMap<String, usize> {
+        let text = fs::read_to_string(self.directory.join(format!("got.{name}")));
+        let mut counts = BTreeMap::new();
+        for line in text.unwrap_or_default().lines() {
+            *counts.entry(line.to_owned()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// What the ranks themselves, not their children, have received.
+    pub(crate) fn ranks_got(&self) -> Vec<BTreeMap<String, usize>> {
+        let ranks = self.names.iter().filter(|name| !name.contains('.'));
+        ranks.map(|name| self.got(name)).collect()
+    }
+
+    pub(crate) fn wait_until_ranks_got(&self, signal: Signal) {
+        let what = format!("every rank has got {signal}");
+        wait_until(&what, || self.ranks_got().iter().all(|got| got.contains_key(signal.as_str())));
+    }
+
+    /// Lets all end with 0.
+    pub(crate) fn stop(&self) {
+        fs::write(self.directory.join("stop"), "").expect("the stop file");
+        wait_until("all recorders have ended", || self.processes().is_empty());
+    }
+
+    /// Nothing of this job is left.
+    pub(crate) fn are_gone(&self) {
+        wait_until("all recorders are gone", || self.processes().is_empty());
+        self.suite.no_job_is_left();
+    }
+}
+
+#[test]
+fn ordinary_signals_reach_every_rank_once_and_the_job_goes_on() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (recorders, job) = Recorders::start(&suite, 4, "d");
+    let sent =
+        [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
+    for signal in sent {
+        job.send(signal);
+        recorders.wait_until_ranks_got(signal);
+    }
+    // A second copy of the first ones would have come before the last.
+    let expected: BTreeMap<_, _> = sent.iter().map(|s| (s.as_str().to_owned(), 1)).collect();
+    assert_eq!(recorders.ranks_got(), vec![expected; 4]);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_signal_sent_twice_arrives_twice() {
+    let suite = Suite::new();
+    let (recorders, job) = Recorders::start(&suite, 2, "d");
+    for times in 1..=3 {
+        job.send(Signal::SIGUSR1);
+        wait_until("one more SIGUSR1", || {
+            recorders.ranks_got().iter().all(|got| got.get("SIGUSR1") == Some(&times))
+        });
+    }
+    recorders.stop();
+    job.wait().code(0).quiet();
+}
+
+#[test]
+fn a_signal_reaches_the_whole_process_group_of_a_rank() {
+    let suite = Suite::new();
+    let script = "trap 'echo shell; exit 0' USR1; sh -c 'trap \"echo child; exit 0\" USR1; \
+                  echo ready; while :; do sleep 0.05; done' & wait; wait";
+    let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
+    job.shows("ready");
+    job.send(Signal::SIGUSR1);
+    job.shows("shell").shows("child");
+    job.wait().code(0);
+}
+
+#[test]
+fn sigquit_is_forwarded() {
+    let suite = Suite::new();
+    let (recorders, job) = Recorders::start(&suite, 2, "d");
+    job.send(Signal::SIGQUIT);
+    recorders.wait_until_ranks_got(Signal::SIGQUIT);
+    recorders.stop();
+    job.wait();
+}
+
+#[test]
+fn a_forwarded_signal_that_kills_the_ranks_is_the_jobs_end() {
+    let suite = Suite::new();
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGUSR1, 138)] {
+        let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
+        wait_until("three ranks", || suite.running("sleep").len() == 3);
+        job.send(signal);
+        job.wait().code(code);
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn sigint_is_followed_by_sigterm_and_sigkill_for_those_who_do_not_end() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (recorders, job) = Recorders::start(&suite, 3, "d");
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    for got in recorders.ranks_got() {
+        assert_eq!((got.get("SIGINT"), got.get("SIGTERM")), (Some(&1), Some(&1)), "{got:?}");
+    }
+    recorders.are_gone();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_second_sigint_kills_at_once() {
+    let suite = Suite::new();
+    let (recorders, job) = Recorders::start(&suite, 3, "d");
+    job.send(Signal::SIGINT);
+    recorders.wait_until_ranks_got(Signal::SIGINT);
+    let first = std::time::Instant::now();
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    // On a machine so slow that the grace was over, nothing can be said.
+    if first.elapsed() < std::time::Duration::from_secs(1) {
+        assert!(recorders.ranks_got().iter().all(|got| !got.contains_key("SIGTERM")));
+    }
+    recorders.are_gone();
+}
+
+#[test]
+fn sigint_ends_ordinary_ranks_with_130() {
+    let suite = Suite::new();
+    let job = suite.mpirun(["-n", "4", "sleep", "60"]).start();
+    wait_until("four ranks", || suite.running("sleep").len() == 4);
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_rank_may_end_in_its_own_way_after_sigint() {
+    let suite = Suite::new();
+    let script = "trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.05; done";
+    let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
+    job.shows("ready");
+    job.send(Signal::SIGINT);
+    job.shows("saved");
+    job.wait();
+    suite.gone(&[]);
+}
+
+#[test]
+fn sigtstp_stops_every_process_and_sigcont_wakes_them_all() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (recorders, job) = Recorders::start(&suite, 3, "d");
+    for _ in 0..2 {
+        job.send(Signal::SIGTSTP);
+        wait_until("the ranks, their children and mpirun have stopped", || {
+            recorders.processes().iter().all(Process::is_stopped) && job.process().is_stopped()
+        });
+        job.send(Signal::SIGCONT);
+        wait_until("the ranks, their children and mpirun go on", || {
+            let stopped = recorders.processes().into_iter().find(Process::is_stopped);
+            stopped.is_none() && !job.process().is_stopped()
+        });
+    }
+    assert_eq!(recorders.processes().len(), 6);
+    recorders.stop();
+    job.wait().code(0).quiet();
+}
+
+#[test]
+fn a_stopped_job_can_be_killed() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (recorders, job) = Recorders::start(&suite, 2, "d");
+    job.send(Signal::SIGTSTP);
+    wait_until("mpirun has stopped", || job.process().is_stopped());
+    job.send(Signal::SIGKILL);
+    recorders.are_gone();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn an_ignored_sighup_stays_ignored() {
+    let suite = Suite::new();
+    let directory = suite.new_directory("d");
+    let run = suite.command(suite.program("t-run")).arg("ignore=SIGHUP");
+    let run = run.arg(suite.program("mpirun")).args(["-n", "1"]);
+    let job = run.arg(suite.program("t-signals")).arg(&directory).start();
+    job.shows("ready 0");
+    job.send(Signal::SIGHUP);
+    // A later signal is not overtaken: had the first been forwarded, it would be there.
+    job.send(Signal::SIGUSR1);
+    let got = || fs::read_to_string(suite.path("d/got.0")).unwrap_or_default();
+    wait_until("SIGUSR1 has come", || got().contains("SIGUSR1"));
+    assert_eq!(got(), "SIGUSR1\n");
+    fs::write(suite.path("d/stop"), "").expect("the stop file");
+    job.wait().code(0).quiet();
+}
+
+#[test]
+fn other_jobs_are_not_signalled() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let (others, other) = Recorders::start(&suite, 2, "other");
+    let (mine, job) = Recorders::start(&suite, 2, "mine");
+    job.send(Signal::SIGUSR1);
+    mine.wait_until_ranks_got(Signal::SIGUSR1);
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    mine.are_gone_alone();
+    assert!(others.ranks_got().iter().all(BTreeMap::is_empty));
+    others.stop();
+    other.wait().code(0).quiet();
+}
+
+impl Recorders<'_> {
+    /// These are gone, and others may be there.
+    pub(crate) fn are_gone_alone(&self) {
+        wait_until("all recorders are gone", || self.processes().is_empty());
+    }
+}
+
+#[test]
+fn a_rank_that_stops_does_not_disturb_the_kill() {
+    let suite = Suite::new();
+    let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
+    wait_until("three ranks", || suite.running("sleep").len() == 3);
+    let ranks = suite.running("sleep");
+    process::send(ranks[0].pid, Signal::SIGSTOP);
+    process::send(ranks[1].pid, Signal::SIGKILL);
+    job.wait().code(137).says(&["killed by signal 9"]);
+    suite.gone(&[]);
+}

@@ -1,0 +1,214 @@
+//! Input reaches its receivers, whole and in order, and nobody else; a receiver that does not want
+//! it holds up nothing.
+
+use std::io::Write;
+
+use mpd_tests::digest::{BLOCK, Digest, block};
+use nix::sys::signal::Signal;
+
+use crate::run::{Running, comes_true, wait_until};
+use crate::suite::Suite;
+
+const GIBIBYTE: u64 = 1 << 30;
+/// DESIGN.md 7: the console's memory and the daemon's; the manager's for one rank.
+const CONSOLE_KIB: u64 = 8 * 1024;
+const DAEMON_KIB: u64 = 6 * 1024;
+const MANAGER_KIB: u64 = 6 * 1024 + 64;
+
+#[test]
+fn a_gibibyte_reaches_rank_0_whole_and_memory_stays_flat() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut job = suite.ranks(1, "t-stdin", &["sum", "600"]).input_pipe().deadline(300).start();
+    let mut stdin = job.stdin();
+    let mut digest = Digest::default();
+    let mut stream = 0..GIBIBYTE / BLOCK as u64;
+    let most = stream.end - 1;
+    stream
+        .try_for_each(|index| {
+            let bytes = block(index);
+            digest.add(&bytes);
+            if index == most {
+                assert_flat(&suite, &job);
+            }
+            stdin.write_all(&bytes)
+        })
+        .expect("mpirun reads all of it");
+    drop(stdin);
+    job.wait().code(0).quiet().prints(&format!("0: {digest}\n"));
+}
+
+fn assert_flat(suite: &Suite, job: &Running) {
+    let console = job.process().peak_kib();
+    let (daemon, manager) = (suite.daemon().peak_kib(), suite.manager().peak_kib());
+    assert!(console <= CONSOLE_KIB, "the console has had {console} KiB");
+    assert!(daemon <= DAEMON_KIB, "the daemon has had {daemon} KiB");
+    assert!(manager <= MANAGER_KIB, "the manager has had {manager} KiB");
+}
+
+#[test]
+fn only_rank_0_receives_by_default() {
+    let suite = Suite::new();
+    let output = suite.ranks(3, "t-stdin", &["lines"]).input("one\ntwo\n").output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["0 end", "0 got one", "0 got two", "1 end", "2 end"]);
+}
+
+#[test]
+fn the_receivers_can_be_chosen() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let table: [(&str, &[usize]); 6] = [
+        ("all", &[0, 1, 2, 3]),
+        ("1-2", &[1, 2]),
+        ("none", &[]),
+        ("3", &[3]),
+        ("0,2-3", &[0, 2, 3]),
+        ("1,3", &[1, 3]),
+    ];
+    for (spec, receivers) in table {
+        let helper = suite.program("t-stdin");
+        let output =
+            suite.mpirun(["-s", spec, "-n", "4", &helper, "lines"]).input("text\n").output();
+        output.code(0).quiet();
+        let mut expected: Vec<_> = (0..4).map(|rank| format!("{rank} end")).collect();
+        expected.extend(receivers.iter().map(|rank| format!("{rank} got text")));
+        expected.sort_unstable();
+        assert_eq!(output.sorted_lines(), expected, "-s {spec}");
+    }
+}
+
+#[test]
+fn all_receivers_get_the_same_bytes() {
+    let suite = Suite::new();
+    let mut digest = Digest::default();
+    let bytes: Vec<u8> = (0..256).flat_map(block).collect();
+    digest.add(&bytes);
+    let helper = suite.program("t-stdin");
+    let output = suite.mpirun(["-s", "all", "-n", "4", &helper, "sum"]).input(bytes).output();
+    output.code(0).quiet();
+    let expected: Vec<_> = (0..4).map(|rank| format!("{rank}: {digest}")).collect();
+    assert_eq!(output.sorted_lines(), expected);
+}
+
+#[test]
+fn lines_typed_by_and_by_arrive_by_and_by() {
+    let suite = Suite::new();
+    let mut job = suite.ranks(2, "t-stdin", &["lines"]).input_pipe().start();
+    let mut stdin = job.stdin();
+    for word in ["first", "second", "third"] {
+        stdin.write_all(format!("{word}\n").as_bytes()).expect("a pipe");
+        job.shows(&format!("0 got {word}\n"));
+    }
+    drop(stdin);
+    job.wait().code(0).quiet();
+}
+
+#[test]
+fn a_receiver_that_never_reads_does_not_keep_the_job_from_ending() {
+    let suite = Suite::new();
+    let bytes = vec![b'x'; 4 << 20];
+    let output = suite.ranks(2, "t-stdin", &["never", "1"]).input(bytes).output();
+    output.code(0).quiet();
+}
+
+#[test]
+fn a_receiver_that_never_reads_does_not_make_anybody_grow() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut job = suite.ranks(1, "t-stdin", &["never", "60"]).input_pipe().start();
+    job.shows("0 ready");
+    let mut stdin = job.stdin();
+    let feeder = std::thread::spawn(move || {
+        let bytes = vec![b'x'; 1 << 20];
+        while stdin.write_all(&bytes).is_ok() {}
+    });
+    // Whatever is taken in is taken in within a moment; then all three sizes stand still.
+    let sizes = || [job.process(), suite.daemon(), suite.manager()].map(|p| p.resident_kib());
+    let mut before = sizes();
+    wait_until("sizes that stand still", || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let now = sizes();
+        std::mem::replace(&mut before, now) == now
+    });
+    assert_flat(&suite, &job);
+    job.send(Signal::SIGTERM);
+    job.wait().failed();
+    feeder.join().expect("the feeder ends");
+}
+
+#[test]
+fn a_receiver_that_closes_or_leaves_holds_up_nobody() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut digest = Digest::default();
+    let bytes: Vec<u8> = (0..512).flat_map(block).collect();
+    digest.add(&bytes);
+    let helper = suite.program("t-stdin");
+    for way in ["close", "exit"] {
+        let first = ["-s", "all", "-n", "1", &helper, way, "1", ":"];
+        let second = ["-n", "1", &helper, "sum"];
+        let run = suite.mpirun(first).args(second).input(bytes.clone());
+        let output = run.output();
+        output.code(0).quiet();
+        assert!(output.out().contains(&format!("1: {digest}\n")), "{output}");
+    }
+}
+
+#[test]
+fn input_for_a_job_that_has_ended_is_no_error() {
+    let suite = Suite::new();
+    let bytes = vec![b'x'; 1 << 20];
+    suite.mpirun(["-n", "2", "true"]).input(bytes.clone()).output().code(0).quiet();
+    suite.ranks(1, "t-stdin", &["exit"]).input(bytes).output().code(0).quiet();
+}
+
+#[test]
+fn an_endless_input_does_not_keep_a_job_from_ending() {
+    let suite = Suite::new();
+    suite.bash("yes | $MPIRUN -n 2 true").output().code(0).quiet();
+}
+
+#[test]
+fn a_closed_stdin_is_an_empty_one() {
+    let suite = Suite::new();
+    for how in ["<&-", "</dev/null"] {
+        let output = suite.bash(&format!("$MPIRUN -n 2 $T/t-stdin lines {how}")).output();
+        output.code(0).quiet();
+        assert_eq!(output.sorted_lines(), ["0 end", "1 end"], "{how}");
+    }
+    suite.bash("$MPIRUN -n 2 echo out <&- >&- 2>&-").output().code(0);
+}
+
+#[test]
+fn a_file_as_stdin_is_read_to_its_end() {
+    let suite = Suite::new();
+    let path = suite.path("work/file");
+    let bytes: Vec<u8> = (0..100).flat_map(block).collect();
+    let mut digest = Digest::default();
+    digest.add(&bytes);
+    std::fs::write(&path, &bytes).expect("a file");
+    let file = std::fs::File::open(&path).expect("a file");
+    let output = suite.ranks(2, "t-stdin", &["sum"]).stdin(file).output();
+    output.code(0).quiet();
+    assert!(output.out().contains(&format!("0: {digest}\n")), "{output}");
+}
+
+#[test]
+fn the_callers_stdin_is_not_made_non_blocking() {
+    let suite = Suite::new();
+    let script = "$MPIRUN -n 1 true; grep flags /proc/self/fdinfo/0";
+    let output = suite.bash(script).input_pipe().output();
+    output.code(0);
+    let flags = output.out().split_whitespace().last().map(|text| u32::from_str_radix(text, 8));
+    assert_eq!(flags.expect("flags").expect("octal") & 0o4000, 0, "{output}");
+}
+
+#[test]
+fn input_is_not_lost_by_a_rank_that_starts_reading_late() {
+    let suite = Suite::new();
+    let script = "[ $PMI_RANK = 0 ] && sleep 0.3; cat";
+    let output = suite.mpirun(["-n", "2", "sh", "-c", script]).input("late\n").output();
+    output.code(0).quiet().prints("late\n");
+    assert!(comes_true(std::time::Duration::from_secs(5), || suite.running("cat").is_empty()));
+}

@@ -1,0 +1,158 @@
+//! What a person at a terminal sees, with a real shell that does job control.
+
+use nix::sys::signal::Signal;
+
+use crate::process::Process;
+use crate::pty::{END_OF_FILE, INTERRUPT, SUSPEND, Terminal};
+use crate::run::wait_until;
+use crate::signals::Recorders;
+use crate::suite::Suite;
+
+#[test]
+fn ctrl_c_ends_the_job_and_gives_the_prompt_back() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter("$MPIRUN -n 4 sleep 60");
+    wait_until("four ranks", || suite.running("sleep").len() == 4);
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 130);
+    suite.no_job_is_left_but(&["bash"]);
+    terminal.leave();
+}
+
+#[test]
+fn ctrl_c_is_sigint_once_and_a_second_one_kills() {
+    let suite = Suite::new();
+    let recorders = Recorders::new(&suite, 3, "d");
+    let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
+    terminal.enter("$MPIRUN -n 3 $T/t-signals $D 60 child");
+    recorders.wait_until_ready();
+    terminal.press(INTERRUPT);
+    recorders.wait_until_ranks_got(Signal::SIGINT);
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 130);
+    assert!(recorders.ranks_got().iter().all(|got| got["SIGINT"] == 1));
+    recorders.are_gone_alone();
+    terminal.leave();
+}
+
+#[test]
+fn ctrl_z_stops_every_process_and_fg_wakes_them() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let recorders = Recorders::new(&suite, 3, "d");
+    let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
+    terminal.enter("$MPIRUN -n 3 $T/t-signals $D 60 child");
+    recorders.wait_until_ready();
+    for _ in 0..2 {
+        terminal.press(SUSPEND);
+        terminal.shows("Stopped");
+        terminal.shows_prompt();
+        assert!(recorders.processes().iter().all(Process::is_stopped), "all are stopped by then");
+        assert!(suite.running("mpirun").iter().all(Process::is_stopped));
+        terminal.enter("fg");
+        wait_until("all processes go on", || {
+            !recorders.processes().iter().any(Process::is_stopped)
+                && !suite.running("mpirun").iter().any(Process::is_stopped)
+        });
+    }
+    assert_eq!(recorders.processes().len(), 6);
+    recorders.stop();
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 0);
+    terminal.leave();
+}
+
+#[test]
+fn ctrl_z_stops_ranks_that_compute() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter("$MPIRUN -n 2 $T/t-exit-with 9 0 spin");
+    wait_until("two ranks", || suite.running("t-exit-with").len() == 2);
+    terminal.press(SUSPEND);
+    terminal.shows("Stopped");
+    assert!(suite.running("t-exit-with").iter().all(Process::is_stopped));
+    terminal.enter("bg");
+    wait_until("they go on", || !suite.running("t-exit-with").iter().any(Process::is_stopped));
+    terminal.enter("kill -INT %1");
+    wait_until("they are gone", || suite.running("t-exit-with").is_empty());
+    terminal.leave();
+}
+
+#[test]
+fn a_terminal_that_is_closed_leaves_nothing() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let recorders = Recorders::new(&suite, 2, "d");
+    let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
+    terminal.enter("$MPIRUN -n 2 $T/t-tree 2 5 40 stay &");
+    wait_until("the trees have begun", || suite.running("t-tree").len() >= 6);
+    terminal.enter("$MPIRUN -n 2 $T/t-signals $D 60 child");
+    recorders.wait_until_ready();
+    terminal.hang_up();
+    suite.gone(&[daemon.pid]);
+}
+
+#[test]
+fn a_terminal_that_is_closed_does_not_end_a_job_under_nohup() {
+    let suite = Suite::new();
+    let recorders = Recorders::new(&suite, 2, "d");
+    let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
+    terminal.enter("nohup $MPIRUN -n 2 $T/t-signals $D 60 child >out 2>&1 </dev/null &");
+    recorders.wait_until_ready();
+    terminal.hang_up();
+    assert_eq!(recorders.processes().len(), 4);
+    recorders.stop();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_job_in_the_background_is_never_stopped_for_its_input() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter("$MPIRUN -n 2 $T/t-stdin lines &");
+    wait_until("two ranks", || suite.running("t-stdin").len() == 2);
+    // The shell takes this line although the job in the background would like to have it.
+    terminal.enter("echo mine | tr a-z A-Z");
+    terminal.shows("MINE");
+    terminal.enter("jobs");
+    terminal.shows("Running");
+    assert!(!suite.running("mpirun").iter().any(Process::is_stopped));
+    terminal.enter("fg");
+    terminal.shows("t-stdin lines");
+    terminal.enter("yours");
+    terminal.shows("0 got yours");
+    terminal.press(END_OF_FILE);
+    terminal.shows("0 end");
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 0);
+    assert!(!terminal.screen().contains("tty input"), "{}", terminal.screen());
+    terminal.leave();
+}
+
+#[test]
+fn a_prompt_on_the_terminal_can_be_answered() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter("$MPIRUN -n 2 $T/t-prompt colour?");
+    terminal.shows("t-prompt colour?\n");
+    terminal.shows("colour?");
+    terminal.enter("blue");
+    terminal.shows("answer: blue");
+    terminal.shows_prompt();
+    terminal.leave();
+}
+
+#[test]
+fn the_terminals_settings_are_as_before() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter("stty -g > before; $MPIRUN -n 2 true; stty -g > after");
+    terminal.shows_prompt();
+    terminal.enter("cmp before after && echo \"un\"changed");
+    terminal.shows("unchanged");
+    terminal.leave();
+}
