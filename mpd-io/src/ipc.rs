@@ -10,11 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Pid, geteuid};
 
 use crate::raw::{SystemV, remove_system_v, semaphore_pid};
@@ -45,10 +44,9 @@ impl Baseline {
             let before = self.ids.get(name);
             for row in table(name) {
                 let new = before.is_none_or(|ids| !ids.contains(&row.id));
-                if new && row.uid == geteuid().as_raw() && row.belongs(kind, of_job) {
-                    if let Err(e) = remove_system_v(kind, row.id) {
-                        log::debug!("System V {name} {}: {e}", row.id);
-                    }
+                let ours = new && row.uid == geteuid().as_raw() && row.belongs(kind, of_job);
+                if ours && let Err(e) = remove_system_v(kind, row.id) {
+                    log::debug!("System V {name} {}: {e}", row.id);
                 }
             }
         }
@@ -103,54 +101,51 @@ fn table(name: &str) -> Vec<Row> {
 }
 
 /// Notes which files of `/dev/shm` a job uses.
+///
+/// Files are noticed by the directory's time of change, looked at now and then: an inotify instance
+/// would tell at once, but closing one takes the kernel several milliseconds.
 #[derive(Debug)]
 pub struct ShmWatch {
-    inotify: Option<Inotify>,
+    changed: Option<SystemTime>,
     noted: BTreeMap<(u64, u64), PathBuf>,
     before: BTreeSet<u64>,
 }
 
 impl ShmWatch {
-    /// Starts watching. Without inotify (its instances are few) only [`ShmWatch::note`] at the end
-    /// remains.
+    /// Notes what is there before the job.
     pub fn start() -> Self {
-        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)
-            .and_then(|i| i.add_watch(SHM, AddWatchFlags::IN_CREATE).map(|_| i))
-            .ok();
         let before = files().map(|(_, metadata)| metadata.ino()).collect();
-        Self { inotify, noted: BTreeMap::new(), before }
+        Self { changed: changed(), noted: BTreeMap::new(), before }
     }
 
-    /// Readable when a file was made in `/dev/shm`: a good moment for [`ShmWatch::note`], soon.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inotify.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Takes the events that are there; whether any came.
-    pub fn take_events(&self) -> bool {
-        let mut any = false;
-        while self.inotify.as_ref().is_some_and(|i| i.read_events().is_ok()) {
-            any = true;
-        }
-        any
-    }
-
-    /// Notes what descendants of this process have mapped or open of the files made since the start.
+    /// If files were made since the last look: notes those that descendants of this process have
+    /// mapped or open. To be called while they live.
     pub fn note(&mut self) {
+        let now = changed();
+        if now == self.changed {
+            return;
+        }
         let uid = geteuid().as_raw();
         let new: BTreeMap<u64, (u64, PathBuf)> = files()
             .filter(|(_, m)| m.uid() == uid && !self.before.contains(&m.ino()))
             .map(|(path, m)| (m.ino(), (m.dev(), path)))
             .collect();
-        if new.keys().all(|&inode| self.noted.keys().any(|&(_, noted)| noted == inode)) {
-            return;
-        }
-        for pid in tree::descendants() {
-            for inode in mapped(pid).into_iter().chain(open_files(pid)) {
-                if let Some((dev, path)) = new.get(&inode) {
-                    self.noted.insert((*dev, inode), path.clone());
+        let known: BTreeSet<u64> = self.noted.keys().map(|&(_, inode)| inode).collect();
+        let mut unknown: BTreeSet<u64> =
+            new.keys().copied().filter(|inode| !known.contains(inode)).collect();
+        if !unknown.is_empty() {
+            for pid in tree::descendants() {
+                for inode in mapped(pid).into_iter().chain(open_files(pid)) {
+                    if let Some((dev, path)) = new.get(&inode) {
+                        self.noted.insert((*dev, inode), path.clone());
+                        unknown.remove(&inode);
+                    }
                 }
             }
+        }
+        // A file made but not yet mapped is looked at again next time.
+        if unknown.is_empty() {
+            self.changed = now;
         }
     }
 
@@ -174,6 +169,11 @@ fn remove(path: &Path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => log::debug!("{}: {e}", path.display()),
         _ => {}
     }
+}
+
+/// When a file was last made or removed.
+fn changed() -> Option<SystemTime> {
+    fs::metadata(SHM).and_then(|m| m.modified()).ok()
 }
 
 fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {

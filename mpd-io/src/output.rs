@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_full_pipe_does_not_block_and_the_shared_flags_stay_as_they_were() {
-        let (_reader, writer) = std::io::pipe().unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
         let shared = writer.try_clone().unwrap();
         let output = Output::new(writer.into()).unwrap();
         assert!(fill(&output) >= 4096);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_polled_pipe_does_not_block_either() {
-        let (_reader, writer) = std::io::pipe().unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
         let output = Output { fd: writer.into(), how: How::Polled, identity: (0, 0) };
         assert!(fill(&output) >= 4096);
     }

@@ -222,7 +222,7 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
     unsafe {
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
-        for signal in 1..=64 {
+        for signal in 1..=31 {
             libc::sigaction(signal, &raw const default, std::ptr::null_mut());
         }
         check(Step::Session, libc::setsid())?;

@@ -22,7 +22,7 @@ impl Signals {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
-        let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly::default(), signals)?;
+        let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)?;
         Ok(Self { delivery })
     }
 

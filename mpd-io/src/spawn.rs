@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn run(spawn: &Spawn, extra: &[CString]) -> (String, WaitStatus) {
-        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
         let (null, out) = (null(), OwnedFd::from(writer));
         let pid = spawn.start(&[null.as_fd(), out.as_fd(), null.as_fd()], extra, None).unwrap();
         drop(out);

@@ -25,7 +25,11 @@ pub(crate) fn run(record: &str) -> Result<ExitCode> {
         log::info!("killed {killed} processes that job {} left behind", record.job);
     }
     if !clean {
-        log::error!("processes of job {} with MPD_JOB_COOKIE={} are still there", record.job, record.cookie);
+        log::error!(
+            "processes of job {} with MPD_JOB_COOKIE={} are still there",
+            record.job,
+            record.cookie
+        );
     }
     remove_directory(Path::new(&record.tmpdir));
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

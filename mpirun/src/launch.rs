@@ -94,7 +94,10 @@ fn find_mpd() -> Result<PathBuf> {
         return Ok(beside);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|dir| dir.join("mpd")).find(|file| file.is_file()).with_context(|| {
-        format!("cannot find the daemon: no mpd beside {} nor in PATH", own.display())
-    })
+    std::env::split_paths(&path)
+        .map(|dir| dir.join("mpd"))
+        .find(|file| file.is_file())
+        .with_context(|| {
+            format!("cannot find the daemon: no mpd beside {} nor in PATH", own.display())
+        })
 }

@@ -55,8 +55,8 @@ fn run(name: &str, job: Job) -> Result<ExitCode> {
 
 /// Writes the reports that were asked for.
 fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
-    let (job, ends) = finished.run.report();
-    let (id, host) = match job {
+    let ends = finished.run.ends();
+    let (id, host) = match finished.run.job() {
         Some((id, host)) => (id.to_string(), host.as_str()),
         None => (String::new(), ""),
     };

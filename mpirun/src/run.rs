@@ -104,7 +104,8 @@ impl Run {
                 self.finish(exit::SUITE);
             }
             Input::Closed => {
-                let job = self.job.as_ref().map_or_else(String::new, |(id, _)| format!(" of job {id}"));
+                let job =
+                    self.job.as_ref().map_or_else(String::new, |(id, _)| format!(" of job {id}"));
                 let problem = format!("the manager{job} died; its processes are being removed");
                 self.outputs.push_back(Output::Print(problem));
                 self.finish(exit::SUITE);
@@ -150,9 +151,14 @@ impl Run {
         self.credit = self.credit.saturating_sub(bytes);
     }
 
-    /// The job's id and host, and the ends of its ranks, for reports.
-    pub fn report(&self) -> (Option<&(JobId, String)>, &[(u32, RankEnd)]) {
-        (self.job.as_ref(), &self.ends)
+    /// The job's id and host, once they are known.
+    pub const fn job(&self) -> Option<&(JobId, String)> {
+        self.job.as_ref()
+    }
+
+    /// Process and end of every rank, if they were asked for and the job is over.
+    pub fn ends(&self) -> &[(u32, RankEnd)] {
+        &self.ends
     }
 
     fn news(&mut self, now: Time, news: JobNews) {
@@ -172,7 +178,8 @@ impl Run {
             }
             JobNews::Failed { host, failure } => {
                 if self.is_worth_telling(&failure) {
-                    let place = if failure.names_host() { format!("host {host}: ") } else { String::new() };
+                    let place =
+                        if failure.names_host() { format!("host {host}: ") } else { String::new() };
                     let wait = if self.settings.goes_on { Duration::ZERO } else { TELL_AFTER };
                     self.untold = Some((now + wait, format!("{place}{failure}")));
                 }

@@ -99,7 +99,11 @@ impl Jobs {
     }
 
     /// Starts the manager of a new job and gives it the console. Returns our end of its socket.
-    pub(crate) fn start(&mut self, console: &mut Conn, submission: Submission) -> Result<(Conn, u64)> {
+    pub(crate) fn start(
+        &mut self,
+        console: &mut Conn,
+        submission: Submission,
+    ) -> Result<(Conn, u64)> {
         let number = self.last + 1;
         let cookie = mpd_io::random::hex128()?;
         let tmpdir = PathBuf::from(std::ffi::OsStr::from_bytes(&submission.spec.tmpdir));
@@ -288,7 +292,8 @@ fn spawn_manager(
     outputs: &[OwnedFd; 2],
 ) -> Result<Pid> {
     let null = null()?;
-    let argv = [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
+    let argv =
+        [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
     let spawn = Spawn::new(b"/proc/self/exe", argv, crate::start::environment())?;
     let stderr = std::io::stderr();
     let descriptors = [

@@ -85,13 +85,19 @@ impl Daemon {
             (file, _) => file.clone(),
         };
         mpd_io::logging::start(&format!("mpd {name}"), cli.level(), log_file.as_deref())
-            .with_context(|| format!("cannot open the log {}", log_file.unwrap_or_default().display()))?;
+            .with_context(|| {
+                format!("cannot open the log {}", log_file.unwrap_or_default().display())
+            })?;
         raise_descriptor_limit();
         tree::become_subreaper().context("cannot become a subreaper")?;
         nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
-        poll.registry().register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        poll.registry().register(
+            &mut SourceFd(&signals.as_raw_fd()),
+            SIGNALS,
+            Interest::READABLE,
+        )?;
         let clock = Clock::start();
         let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
         let mut peers = Peers::default();
@@ -105,7 +111,8 @@ impl Daemon {
                 jobs.adopt_records(clock.now());
             }
             None => {
-                let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
+                let stream =
+                    UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
                 peers.add(poll.registry(), Conn::new(stream)?, clock.now())?;
             }
         }
@@ -178,8 +185,9 @@ impl Daemon {
             }
             match listening.listener.accept() {
                 Ok((stream, _)) => {
-                    let added = Conn::new(stream)
-                        .and_then(|conn| self.peers.add(self.poll.registry(), conn, self.clock.now()));
+                    let added = Conn::new(stream).and_then(|conn| {
+                        self.peers.add(self.poll.registry(), conn, self.clock.now())
+                    });
                     if let Err(e) = added {
                         log::warn!("cannot serve a connection: {e}");
                     }
@@ -203,9 +211,9 @@ impl Daemon {
 
 /// Every rank costs its manager descriptors: the hard limit is ours to use. Ranks get the user's.
 pub(crate) fn raise_descriptor_limit() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        if let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-            log::warn!("cannot raise the limit of open files to {hard}: {e}");
-        }
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        log::warn!("cannot raise the limit of open files to {hard}: {e}");
     }
 }

@@ -61,7 +61,7 @@ enum Verdict {
     Keep,
     Close,
     /// It is the manager's now.
-    HandOver(Submission),
+    HandOver(Box<Submission>),
 }
 
 impl Peers {
@@ -88,7 +88,13 @@ impl Peers {
         self.insert(registry, conn, State::Manager(job), now)
     }
 
-    fn insert(&mut self, registry: &Registry, conn: Conn, state: State, now: Time) -> io::Result<()> {
+    fn insert(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        state: State,
+        now: Time,
+    ) -> io::Result<()> {
         let token = FIRST_TOKEN + self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
@@ -150,7 +156,7 @@ impl Peers {
                 }
                 (Verdict::HandOver(submission), _) => {
                     let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
-                    self.hand_over(registry, jobs, peer.conn, submission, now);
+                    self.hand_over(registry, jobs, peer.conn, *submission, now);
                 }
             }
         }
@@ -293,6 +299,6 @@ impl Peer {
         let Ok(outputs) = descriptors else {
             return Err("the console passed no standard output and error".into());
         };
-        Ok(Some(Verdict::HandOver(Submission { spec, encoded, outputs })))
+        Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs }))))
     }
 }

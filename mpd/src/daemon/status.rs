@@ -24,7 +24,10 @@ struct Status {
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let rundir = RunDir::resolve(cli.rundir.clone(), &mpd_io::rundir::host_name());
     let Some(mut conn) = rundir.connect()? else {
-        bail!("no daemon is running with {} (start one with: mpd --daemon)", rundir.path().display());
+        bail!(
+            "no daemon is running with {} (start one with: mpd --daemon)",
+            rundir.path().display()
+        );
     };
     conn.send(&Opening::Status { version: VERSION });
     conn.flush_blocking().context("cannot ask the daemon")?;
@@ -40,16 +43,19 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
 
 fn answer(conn: &mut Conn) -> Result<ConsoleReply> {
     const PATIENCE_MS: u16 = 10_000;
+    let mut closed = false;
     loop {
         if let Some((_, payload)) = conn.next_frame()? {
             return Ok(frame::decode_message(payload)?);
+        }
+        if closed {
+            bail!("the daemon closed the connection");
         }
         let mut fds = [PollFd::new(conn.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, PollTimeout::from(PATIENCE_MS))? == 0 {
             bail!("the daemon does not answer");
         }
-        if conn.fill()? == Filled::Closed {
-            bail!("the daemon closed the connection");
-        }
+        // The answer may have come together with the end.
+        closed = conn.fill()? == Filled::Closed;
     }
 }

@@ -115,10 +115,10 @@ impl Client {
         } else {
             (null.try_clone()?, None)
         };
-        let mut descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
+        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let variables: Vec<CString> = variables_of(rank);
-        let pid = spawn.start(&mut descriptors, &variables, cgroup)?;
+        let pid = spawn.start(&descriptors, &variables, cgroup)?;
         self.pid = Some(pid);
         self.number = pid.as_raw().unsigned_abs();
         let watch = |fd: RawFd, end: End, interest| {

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::clients::{Client, End, StartError, end_of};
 use super::outputs::plain;
-use super::{CONSOLE, DAEMON, FIRST_RANK, Process, SHM, SIGNALS, STARTS_PER_TURN, Timer, start};
+use super::{CONSOLE, DAEMON, FIRST_RANK, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
 
 impl Process {
     /// Remembers what an event says; nothing is done before all were seen.
@@ -21,13 +21,6 @@ impl Process {
             DAEMON => self.links.daemon_ready = true,
             CONSOLE => self.links.console_ready = true,
             SIGNALS => {}
-            SHM => {
-                if self.tidy.shm.take_events() {
-                    // Soon, when the file just made has been mapped.
-                    let at = self.now() + std::time::Duration::from_millis(20);
-                    self.timers.set(Timer::Shm, at);
-                }
-            }
             _ if token < FIRST_RANK + self.spec.size() as usize * super::TOKENS => {
                 let (rank, end) = Self::client_of_token(token);
                 self.note_client_event(rank, end, event);
@@ -222,7 +215,11 @@ impl Process {
                     self.tell(Input::BrokeProtocol(rank, problem));
                 }
                 Timer::Kill => self.kill_round(),
-                Timer::Shm => self.tidy.shm.note(),
+                Timer::Shm(looks) => {
+                    self.tidy.shm.note();
+                    let next = (looks + 1).min(super::MOST_DOUBLINGS);
+                    self.timers.set(Timer::Shm(next), now + super::FIRST_LOOK * (1 << next));
+                }
                 Timer::Daemon => self.look_for_daemon(),
             }
         }

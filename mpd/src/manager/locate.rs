@@ -33,7 +33,8 @@ pub(crate) fn program(argset: &Argset) -> Result<Vec<u8>, Unusable> {
     let mut found = None;
     for place in argset.search.split(|&b| b == b':') {
         let place = if place.is_empty() { b"." } else { place };
-        let candidate = Path::new(OsStr::from_bytes(place)).join(OsStr::from_bytes(&argset.program));
+        let candidate =
+            Path::new(OsStr::from_bytes(place)).join(OsStr::from_bytes(&argset.program));
         match check(&directory.join(&candidate)) {
             Ok(()) => return Ok(candidate.into_os_string().as_bytes().to_vec()),
             Err(e) if e.missing => {}
@@ -53,7 +54,8 @@ fn check(path: &Path) -> Result<(), Unusable> {
     if metadata.is_dir() {
         return Err(unusable(Errno::EISDIR));
     }
-    faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(unusable)?;
+    faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)
+        .map_err(unusable)?;
     interpreter(path).map_or(Ok(()), |interpreter| match check_interpreter(path, &interpreter) {
         Some(problem) => Err(Unusable { problem, missing: false }),
         None => Ok(()),
@@ -76,13 +78,10 @@ fn check_interpreter(script: &Path, interpreter: &Path) -> Option<String> {
     }
     let error = match fs::metadata(interpreter) {
         Err(e) => Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)),
-        Ok(_) => faccessat(
-            nix::fcntl::AT_FDCWD,
-            interpreter,
-            AccessFlags::X_OK,
-            AtFlags::AT_EACCESS,
-        )
-        .err()?,
+        Ok(_) => {
+            faccessat(nix::fcntl::AT_FDCWD, interpreter, AccessFlags::X_OK, AtFlags::AT_EACCESS)
+                .err()?
+        }
     };
     Some(format!("its interpreter {}: {}", interpreter.display(), error.desc()))
 }

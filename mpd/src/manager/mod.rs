@@ -52,7 +52,6 @@ use self::tidy::Tidy;
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
-const SHM: usize = 3;
 /// Tokens of ranks; outputs come behind them.
 const FIRST_RANK: usize = 8;
 
@@ -65,6 +64,10 @@ const KILL_INTERVAL: Duration = Duration::from_millis(2);
 /// Between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The first look at /dev/shm; each next one comes after twice the time, up to [`MOST_DOUBLINGS`].
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const MOST_DOUBLINGS: u8 = 6;
+
 /// What this process, rather than the job's machine, has to do later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
@@ -74,8 +77,8 @@ enum Timer {
     PmiLost(Rank),
     /// Another round of killing.
     Kill,
-    /// Look which files of /dev/shm the job uses.
-    Shm,
+    /// Look which files of /dev/shm the job uses, for the n-th time.
+    Shm(u8),
     /// Look for a daemon.
     Daemon,
 }
@@ -143,7 +146,8 @@ impl Process {
             Ok(outputs) => outputs,
             Err(e) => {
                 problem = problem.or(Some(format!("cannot open output {e}")));
-                let null = || fs::OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
+                let null =
+                    || fs::OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
                 let none = |_, _| None;
                 let plain = Default::default();
                 Outputs::open([null()?, null()?], &plain, size, none).map_err(anyhow::Error::msg)?
@@ -187,12 +191,13 @@ impl Process {
         let registry = self.poll.registry();
         let both = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&self.links.console.as_raw_fd()), Token(CONSOLE), both)?;
-        registry.register(&mut SourceFd(&self.signals.as_raw_fd()), Token(SIGNALS), Interest::READABLE)?;
+        registry.register(
+            &mut SourceFd(&self.signals.as_raw_fd()),
+            Token(SIGNALS),
+            Interest::READABLE,
+        )?;
         if let Some(daemon) = &self.links.daemon {
             registry.register(&mut SourceFd(&daemon.as_raw_fd()), Token(DAEMON), both)?;
-        }
-        if let Some(shm) = self.tidy.shm.descriptor() {
-            registry.register(&mut SourceFd(&shm.as_raw_fd()), Token(SHM), Interest::READABLE)?;
         }
         let behind_ranks = FIRST_RANK + self.spec.size() as usize * TOKENS;
         self.outputs.register(registry, behind_ranks)
@@ -209,7 +214,8 @@ impl Process {
             Err(failure) => self.tell(Input::StartFailed(failure)),
             Ok(spawns) => {
                 self.spawns = spawns;
-                let mapping = pmi_proto::process_mapping::encode(&vec![0; self.spec.size() as usize]);
+                let mapping =
+                    pmi_proto::process_mapping::encode(&vec![0; self.spec.size() as usize]);
                 if let Some(mapping) = mapping {
                     // An empty store has room for one key.
                     let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
@@ -218,6 +224,7 @@ impl Process {
                 self.links.console.send(&JobNews::Started { job, host });
                 self.offer_credit();
                 self.starting = Some(0);
+                self.timers.set(Timer::Shm(0), self.now() + FIRST_LOOK);
             }
         }
     }

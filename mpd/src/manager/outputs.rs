@@ -278,5 +278,6 @@ impl Outputs {
 fn create(path: &Path) -> Result<Output, String> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).open(path);
-    file.and_then(|f| Output::new(f.into())).map_err(|e| format!("{}: {}", path.display(), plain(&e)))
+    file.and_then(|f| Output::new(f.into()))
+        .map_err(|e| format!("{}: {}", path.display(), plain(&e)))
 }

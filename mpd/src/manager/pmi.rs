@@ -53,7 +53,9 @@ impl Process {
     fn perform_operation(&mut self, rank: Rank, operation: Operation) {
         let session = &mut self.clients[rank.index()].pmi.session;
         match operation {
-            Operation::Put { key, value } => session.answer(Answer::Put(self.kvs.put(&key, &value))),
+            Operation::Put { key, value } => {
+                session.answer(Answer::Put(self.kvs.put(&key, &value)))
+            }
             Operation::Get { key } => session.answer(Answer::Get(self.kvs.get(&key))),
             Operation::GetByIndex { index } => {
                 session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
@@ -68,7 +70,9 @@ impl Process {
             Operation::Misbehaved { error, fatal: true } => {
                 self.tell(Input::BrokeProtocol(rank, error.to_string()));
             }
-            Operation::Misbehaved { error, fatal: false } => self.note_misbehaviour(rank, &error.to_string()),
+            Operation::Misbehaved { error, fatal: false } => {
+                self.note_misbehaviour(rank, &error.to_string())
+            }
         }
     }
 

@@ -40,7 +40,11 @@ const OURS: [&str; 13] = [
 ///
 /// # Errors
 /// The failure of the first argset at fault.
-pub(crate) fn prepare(spec: &JobSpec, order: &StartJob, tmpdir: Option<&Path>) -> Result<Vec<Spawn>, Failure> {
+pub(crate) fn prepare(
+    spec: &JobSpec,
+    order: &StartJob,
+    tmpdir: Option<&Path>,
+) -> Result<Vec<Spawn>, Failure> {
     check_descriptors(spec)?;
     let mut first = 0;
     let mut spawns = Vec::with_capacity(spec.argsets.len());

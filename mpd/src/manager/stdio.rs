@@ -293,7 +293,12 @@ fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid:
 
 /// The file that a stream of a rank goes to instead of the console's output. Relative names are seen
 /// from the directory of the first program, which is where `mpirun` was started unless told otherwise.
-pub(super) fn file_of(spec: &JobSpec, order: &StartJob, rank: Rank, stream: Stream) -> Option<PathBuf> {
+pub(super) fn file_of(
+    spec: &JobSpec,
+    order: &StartJob,
+    rank: Rank,
+    stream: Stream,
+) -> Option<PathBuf> {
     let pattern = match stream {
         Stream::Out => spec.output.outfile.as_ref()?,
         Stream::Err => spec.output.errfile.as_ref()?,
