@@ -12,12 +12,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc::PIPE_BUF;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
+
+/// Capacity asked for an output that is a pipe: fewer switches between us and its reader. It changes
+/// nothing that its other users can tell, and a refusal is harmless.
+const PIPE_BYTES: i32 = 1 << 20;
 
 #[derive(Debug)]
 enum How {
@@ -55,6 +59,9 @@ impl Output {
             },
             _ => (fd, How::File),
         };
+        if kind == SFlag::S_IFIFO {
+            let _ = fcntl(&fd, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+        }
         Ok(Self { fd, how, identity })
     }
 
@@ -120,8 +127,6 @@ impl AsFd for Output {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-
-    use nix::fcntl::{FcntlArg, fcntl};
 
     use super::*;
 

@@ -29,11 +29,11 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn start() -> Result<Self, String> {
+        let (mpd, mpirun) = (beside("mpd")?, beside("mpirun")?);
         let directory = PathBuf::from(format!("/tmp/mpd-bench-{}", std::process::id()));
         for name in ["", "run", "none", "tmp"] {
             fs::create_dir(directory.join(name)).map_err(|error| error.to_string())?;
         }
-        let mpd = beside("mpd")?;
         let rundir = directory.join("run");
         let ask = |word: &str| {
             let mut command = Command::new(&mpd);
@@ -50,7 +50,6 @@ impl Ring {
         let pid = status.split_once("\"pid\":").map(|(_, rest)| rest.trim_start());
         let digits = pid.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         let pid = digits.and_then(|text| text.parse().ok()).ok_or("no pid in the status")?;
-        let mpirun = beside("mpirun")?;
         Ok(Self { directory, daemon: Pid::from_raw(pid), mpirun })
     }
 }

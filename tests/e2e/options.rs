@@ -35,6 +35,15 @@ fn labels_name_the_rank_on_both_streams() {
 }
 
 #[test]
+fn the_label_can_be_chosen() {
+    let suite = Suite::new();
+    let host = suite.command("hostname").output().out();
+    let output = suite.mpirun(["-label-fmt", "%r on %h", "-n", "2", "echo", "x"]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), [0, 1].map(|r| format!("{r} on {}: x", host.trim())));
+}
+
+#[test]
 fn argsets_have_programs_and_environments_of_their_own() {
     let suite = Suite::new();
     let script = "echo $0 $PMI_RANK/$PMI_SIZE ${A-none} ${G-none}";
@@ -138,9 +147,27 @@ fn a_status_file_lists_every_rank() {
     let words = ["-status-file", &path, "-on-failure=continue", "-n", "3", &helper, "1", "6"];
     suite.mpirun(words).output().code(6);
     let text = fs::read_to_string(&path).expect("the status file");
-    for rank in ["0", "1", "2", "6"] {
-        assert!(text.contains(rank), "{rank} in {text}");
+    let lines: Vec<_> = text.lines().filter(|line| line.starts_with("rank=")).collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    for (rank, code) in [(0, 0), (1, 6), (2, 0)] {
+        let line = lines[rank];
+        assert!(line.starts_with(&format!("rank={rank} host=")), "{text}");
+        assert!(line.ends_with(&format!(" code={code}")), "{text}");
     }
+}
+
+#[test]
+fn a_status_file_tells_signals_and_ranks_that_never_ran() {
+    let suite = Suite::new();
+    let path = suite.path("work/status").display().to_string();
+    let helper = suite.program("t-exit-with");
+    let words = ["-status-file", &path, "-n", "2", &helper, "1", "sig11", "sleep"];
+    suite.mpirun(words).output().code(139);
+    let text = fs::read_to_string(&path).expect("the status file");
+    assert!(text.contains("signal=11") && text.contains("rank=0 "), "{text}");
+    suite.mpirun(["-status-file", &path, "-n", "2", "./missing"]).output().code(127);
+    let text = fs::read_to_string(&path).expect("the status file");
+    assert_eq!(text.matches("state=not-started").count(), 2, "{text}");
 }
 
 #[test]
@@ -166,7 +193,8 @@ fn all_exit_codes_can_be_printed() {
     let words = ["-print-all-exitcodes", "-on-failure=continue", "-n", "2", &helper, "1", "77"];
     let output = suite.mpirun(words).output();
     output.code(77);
-    assert!(format!("{}{}", output.out(), output.err()).contains("77"), "{output}");
+    let printed = format!("{}{}", output.out(), output.err());
+    assert!(printed.contains("Exit codes: ") && printed.contains(" 0,77"), "{output}");
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub(crate) struct Source {
     pub(crate) leaf: Leaf,
     /// Bytes may be waiting in the pipe.
     pub(crate) ready: bool,
+    /// All writers have closed: there is an end to be read.
+    pub(crate) ending: bool,
     /// Put aside until the gate opens.
     pub(crate) blocked: bool,
 }

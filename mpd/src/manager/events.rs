@@ -34,7 +34,9 @@ impl Process {
         match end {
             End::Stdin => self.feed_rank(rank),
             End::Output(stream) => {
-                client.sources[stream.index()].ready = true;
+                let source = &mut client.sources[stream.index()];
+                source.ready = true;
+                source.ending |= event.is_read_closed();
                 self.run_source(rank, stream);
             }
             End::Pmi => {

@@ -133,7 +133,11 @@ impl Process {
             }
             match pipe.read(&mut self.buffer) {
                 Ok(0) => return self.end_source(rank, stream),
-                Ok(n) => self.take_output(rank, stream, n),
+                Ok(n) => {
+                    // A short read emptied the pipe; what comes later makes a new event.
+                    source.ready = n == self.buffer.len() || source.ending;
+                    self.take_output(rank, stream, n);
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     source.ready = false;
                     return;
@@ -248,7 +252,9 @@ impl Process {
         for client in 0..self.clients.len() {
             let rank = Rank(u32::try_from(client).unwrap_or(u32::MAX));
             for stream in Stream::BOTH {
-                self.clients[client].sources[stream.index()].ready = true;
+                let source = &mut self.clients[client].sources[stream.index()];
+                source.ready = true;
+                source.ending = true;
                 self.run_source(rank, stream);
             }
         }
