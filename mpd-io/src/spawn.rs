@@ -24,6 +24,7 @@ pub struct Spawn {
     limits: Vec<(u8, u64, u64)>,
     umask: Option<u32>,
     die_with_parent: bool,
+    script: bool,
 }
 
 /// Why a child did not start.
@@ -65,6 +66,7 @@ impl Spawn {
             limits: Vec::new(),
             umask: None,
             die_with_parent: false,
+            script: false,
         })
     }
 
@@ -86,6 +88,12 @@ impl Spawn {
     /// The file mode creation mask.
     pub fn umask(&mut self, umask: u32) -> &mut Self {
         self.umask = Some(umask);
+        self
+    }
+
+    /// The program is text without an interpreter line: `/bin/sh` runs it if the kernel will not.
+    pub fn script(&mut self, yes: bool) -> &mut Self {
+        self.script = yes;
         self
     }
 
@@ -126,7 +134,7 @@ impl Spawn {
         let mut plan = Plan {
             program: &self.program,
             argv: &argv,
-            shell_argv: Some(&shell),
+            shell_argv: self.script.then_some(&shell),
             envp: &envp,
             directory: self.directory.as_deref(),
             descriptors: &placed,
@@ -213,7 +221,8 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let path = path.to_str().unwrap();
         let none: [&str; 0] = [];
-        let spawn = Spawn::new(path.as_bytes(), [path, "arg"], none).unwrap();
+        let mut spawn = Spawn::new(path.as_bytes(), [path, "arg"], none).unwrap();
+        spawn.script(true);
         assert_eq!(run(&spawn, &[]).0, format!("arg-{path}\n"));
     }
 

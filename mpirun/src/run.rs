@@ -198,7 +198,7 @@ impl Run {
             Failure::Rank { end: RankEnd::Signaled { signal, .. }, .. } => {
                 !self.forwarded.contains(&i32::from(*signal))
             }
-            Failure::OutputClosed => false,
+            Failure::OutputClosed | Failure::Interrupted { .. } => false,
             _ => true,
         }
     }

@@ -123,7 +123,7 @@ pub enum Failure {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
-    /// The user interrupted the job before all ranks had started.
+    /// The user interrupted the job, and it had to be ended for that.
     Interrupted {
         /// The signal that did it.
         signal: u8,
@@ -202,7 +202,7 @@ impl fmt::Display for Failure {
                 "the job ran longer than its limit of {} s and was ended",
                 *limit_ms as f64 / 1000.0
             ),
-            Self::Interrupted { .. } => f.write_str("interrupted before all ranks had started"),
+            Self::Interrupted { .. } => f.write_str("the job was interrupted"),
             Self::Killed => f.write_str("the job was killed on request"),
         }
     }

@@ -41,6 +41,7 @@ pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 const SIGHUP: u8 = 1;
 const SIGINT: u8 = 2;
+const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 const SIGTSTP: u8 = 20;
 
@@ -164,6 +165,8 @@ pub struct Manager {
     /// The user asked for the end: do not wait for a reader that does not read.
     hasty: bool,
     interrupts: u32,
+    /// The signal that the user wanted the job to end by.
+    wanted_end: Option<u8>,
     suspended: bool,
     limit: Option<Duration>,
     timers: Timers<Timer>,
@@ -182,6 +185,7 @@ impl Manager {
             failure: None,
             hasty: false,
             interrupts: 0,
+            wanted_end: None,
             suspended: false,
             limit,
             timers: Timers::default(),
@@ -304,11 +308,21 @@ impl Manager {
             }
             (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
             (RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted, _) => {
-                self.member_failed(now, Failure::Rank { rank, end });
+                self.member_failed(now, self.blame(rank, end));
             }
         }
         if self.living == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
             self.kill();
+        }
+    }
+
+    /// A rank that did not end by `^C` and was terminated or killed for it died of the `^C`.
+    fn blame(&self, rank: Rank, end: RankEnd) -> Failure {
+        match (end, self.wanted_end) {
+            (RankEnd::Signaled { signal: SIGTERM | SIGKILL, .. }, Some(signal)) => {
+                Failure::Interrupted { signal }
+            }
+            _ => Failure::Rank { rank, end },
         }
     }
 
@@ -352,6 +366,7 @@ impl Manager {
 
     fn interrupt(&mut self, now: Time, signal: u8) {
         self.interrupts += 1;
+        self.wanted_end.get_or_insert(signal);
         self.hurry(now);
         if self.phase == Phase::Starting {
             self.fail(Failure::Interrupted { signal });

@@ -227,3 +227,12 @@ fn ranks_that_ended_before_the_last_was_started_end_the_job_when_it_has_started(
     manager.handle(Time::ZERO, Input::Started);
     assert_eq!(manager.poll_output(), Some(Output::KillTree));
 }
+
+#[test]
+fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
+    let mut story = Story::of(1);
+    story.tell(Input::Interrupt);
+    story.tell(Input::Interrupt);
+    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGKILL, core: false }));
+    assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
+}

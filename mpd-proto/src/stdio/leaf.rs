@@ -66,7 +66,11 @@ impl Leaf {
         } else {
             emit(Record { begin: !self.open, end: false, head: &self.held, body: rest });
             self.held.clear();
-            self.open = true;
+            if !self.open {
+                // From here on others wait: the hold time counts anew.
+                self.open = true;
+                self.since = Some(now);
+            }
         }
     }
 

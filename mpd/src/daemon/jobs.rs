@@ -6,7 +6,8 @@
 //! or cookie, by a helper process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -14,7 +15,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mio::Registry;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
@@ -24,12 +24,13 @@ use mpd_proto::frame::Kind;
 use mpd_proto::job::JobSpec;
 use mpd_proto::message::{ConsoleReply, JobRecord, JobSummary, ManagerOrder, StartJob};
 use mpd_proto::{JobId, Time};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
 use crate::daemon::peers::Peers;
 
-/// Managers of a former daemon that have not registered after this long are taken for dead.
-const ADOPTION_PATIENCE: Duration = Duration::from_secs(10);
+/// How often managers of a former daemon that have not registered are looked for: they try every second.
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Between two looks at orphans that are being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
@@ -61,10 +62,11 @@ pub(crate) struct Jobs {
     jobs: BTreeMap<u64, Job>,
     last: u64,
     /// Helper processes that sweep.
-    sweepers: BTreeSet<Pid>,
+    sweepers: BTreeMap<Pid, u64>,
     /// Orphans of a dead manager are being killed.
     killing: Option<Time>,
-    adoption_until: Option<Time>,
+    /// When to look again whether managers that have not registered live.
+    next_look: Option<Time>,
 }
 
 impl Jobs {
@@ -75,9 +77,9 @@ impl Jobs {
             rundir,
             jobs: BTreeMap::new(),
             last: 0,
-            sweepers: BTreeSet::new(),
+            sweepers: BTreeMap::new(),
             killing: None,
-            adoption_until: None,
+            next_look: None,
         }
     }
 
@@ -116,8 +118,8 @@ impl Jobs {
         };
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
-        self.write_record(number, &record)?;
-        let started = spawn_manager(&record.job, &theirs, console, &submission.outputs);
+        let lock = self.write_record(number, &record)?;
+        let started = spawn_manager(&record.job, &theirs, console, &submission.outputs, lock);
         let pid = match started {
             Ok(pid) => pid,
             Err(e) => {
@@ -180,7 +182,7 @@ impl Jobs {
         }
     }
 
-    /// Reads the records of a former daemon's jobs. Their managers have some time to register.
+    /// Reads the records of a former daemon's jobs, and sweeps those whose manager is gone.
     pub(crate) fn adopt_records(&mut self, now: Time) {
         let Some(rundir) = &self.rundir else { return };
         for entry in fs::read_dir(rundir.jobs()).into_iter().flatten().flatten() {
@@ -195,15 +197,32 @@ impl Jobs {
             let number = record.job.number();
             self.last = self.last.max(number);
             self.jobs.insert(number, Job { record, manager: None, ours: false, ended: false });
-            self.adoption_until = Some(now + ADOPTION_PATIENCE);
+        }
+        self.look_for_managers(now);
+    }
+
+    /// Jobs whose manager has neither registered nor lives are swept.
+    fn look_for_managers(&mut self, now: Time) {
+        let unregistered = |(number, job): (&u64, &Job)| job.manager.is_none().then_some(*number);
+        let waiting: Vec<u64> = self.jobs.iter().filter_map(unregistered).collect();
+        self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
+        for number in waiting {
+            let path = self.record_path(number);
+            let free = path.and_then(|p| File::open(p).ok()).is_none_or(|f| f.try_lock().is_ok());
+            if free {
+                self.forget(number);
+            }
         }
     }
 
     /// Reaps children: managers, helpers, and orphans of managers that died.
     pub(crate) fn reap(&mut self, peers: &mut Peers, now: Time) {
         while let Dead::Child(pid) = tree::next_dead() {
-            tree::reap(pid);
-            if self.sweepers.remove(&pid) {
+            let status = tree::reap(pid);
+            if let Some(number) = self.sweepers.remove(&pid) {
+                if matches!(status, Some(WaitStatus::Exited(_, 0))) {
+                    self.forget_record(number);
+                }
                 continue;
             }
             let number = self.jobs.iter().find(|(_, j)| j.manager == Some(pid)).map(|(n, _)| *n);
@@ -218,26 +237,23 @@ impl Jobs {
     }
 
     /// What is due: orphans to kill, managers that never registered.
-    pub(crate) fn turn(&mut self, _registry: &Registry, now: Time) {
+    pub(crate) fn turn(&mut self, now: Time) {
         if self.killing.is_some_and(|at| at <= now) {
             self.kill_orphans(now);
         }
-        if self.adoption_until.is_some_and(|at| at <= now) {
-            self.adoption_until = None;
-            let lost = |(number, job): (&u64, &Job)| job.manager.is_none().then_some(*number);
-            let lost: Vec<u64> = self.jobs.iter().filter_map(lost).collect();
-            lost.into_iter().for_each(|number| self.forget(number));
+        if self.next_look.is_some_and(|at| at <= now) {
+            self.look_for_managers(now);
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        [self.killing, self.adoption_until].into_iter().flatten().min()
+        [self.killing, self.next_look].into_iter().flatten().min()
     }
 
     /// Our children that are neither managers nor helpers are orphans of a manager that died.
     fn kill_orphans(&mut self, now: Time) {
         let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
-        known.extend(&self.sweepers);
+        known.extend(self.sweepers.keys());
         let orphans = tree::children(Pid::this()).iter().any(|pid| !known.contains(pid));
         self.killing = orphans.then(|| now + KILL_INTERVAL);
         if orphans {
@@ -255,8 +271,7 @@ impl Jobs {
         log::warn!("job {}: its manager died; removing what it left", job.record.job);
         match spawn_sweeper(&job.record) {
             Ok(pid) => {
-                self.sweepers.insert(pid);
-                self.forget_record(number);
+                self.sweepers.insert(pid, number);
             }
             Err(e) => log::error!("job {}: cannot remove what it left: {e:#}", job.record.job),
         }
@@ -266,10 +281,15 @@ impl Jobs {
         Some(self.rundir.as_ref()?.jobs().join(number.to_string()))
     }
 
-    fn write_record(&self, number: u64, record: &JobRecord) -> Result<()> {
-        let Some(path) = self.record_path(number) else { return Ok(()) };
-        fs::write(&path, serde_json::to_vec(record)?)
-            .with_context(|| format!("cannot write {}", path.display()))
+    /// Writes the record of a job and locks it. The manager inherits the lock, which the kernel lifts
+    /// when it is gone: so a later daemon knows whether a manager lives.
+    fn write_record(&self, number: u64, record: &JobRecord) -> Result<Option<File>> {
+        let Some(path) = self.record_path(number) else { return Ok(None) };
+        let failed = || format!("cannot write {}", path.display());
+        let mut file = File::create(&path).with_context(failed)?;
+        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
+        file.try_lock().with_context(failed)?;
+        Ok(Some(file))
     }
 
     fn forget_record(&self, number: u64) {
@@ -284,14 +304,17 @@ fn null() -> Result<OwnedFd> {
     Ok(options.read(true).write(true).open("/dev/null").context("cannot open /dev/null")?.into())
 }
 
-/// Descriptors of a manager: 3 the daemon, 4 the console, 5 and 6 the console's output and error.
+/// Descriptors of a manager: 3 the daemon, 4 the console, 5 and 6 the console's output and error, 7 the
+/// locked record.
 fn spawn_manager(
     job: &JobId,
     daemon: &UnixStream,
     console: &Conn,
     outputs: &[OwnedFd; 2],
+    lock: Option<File>,
 ) -> Result<Pid> {
     let null = null()?;
+    let lock_fd = lock.as_ref().map_or(null.as_fd(), |lock| lock.as_fd());
     let argv =
         [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
     let spawn = Spawn::new(b"/proc/self/exe", argv, crate::start::environment())?;
@@ -304,6 +327,7 @@ fn spawn_manager(
         console.as_fd(),
         outputs[0].as_fd(),
         outputs[1].as_fd(),
+        lock_fd,
     ];
     spawn.start(&descriptors, &[], None).context("cannot start a manager")
 }

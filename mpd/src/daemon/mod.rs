@@ -139,7 +139,7 @@ impl Daemon {
             self.take_signals();
             self.accept();
             self.peers.turn(self.poll.registry(), &mut self.jobs, self.clock.now());
-            self.jobs.turn(self.poll.registry(), self.clock.now());
+            self.jobs.turn(self.clock.now());
         }
         self.end();
         Ok(ExitCode::SUCCESS)

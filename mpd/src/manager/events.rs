@@ -210,7 +210,7 @@ impl Process {
             match timer {
                 Timer::Line(source) => {
                     let stream = Stream::BOTH[(source & 1) as usize];
-                    self.end_line(Rank(source >> 1), stream);
+                    self.line_is_due(Rank(source >> 1), stream);
                 }
                 Timer::PmiLost(rank) => {
                     let problem = "closed its PMI connection before MPI_Finalize".to_owned();

@@ -36,6 +36,8 @@ pub(crate) struct Links {
     pub(crate) console: Conn,
     pub(crate) console_ready: bool,
     console_open: bool,
+    /// It takes no more words; what it said last is still to be read.
+    console_deaf: bool,
     pub(crate) daemon: Option<Conn>,
     pub(crate) daemon_ready: bool,
 }
@@ -52,6 +54,7 @@ impl Links {
             console: take(4)?,
             console_ready: true,
             console_open: true,
+            console_deaf: false,
             daemon_ready: true,
         })
     }
@@ -143,8 +146,9 @@ impl Links {
 
     /// Writes what is queued on both.
     pub(crate) fn flush(&mut self) {
-        if self.console.flush().is_err() {
-            self.console_open = false;
+        if !self.console_deaf && self.console.flush().is_err() {
+            self.console_deaf = true;
+            self.console_ready = true;
         }
         if let Some(daemon) = &mut self.daemon {
             let _ = daemon.flush();
@@ -153,7 +157,7 @@ impl Links {
 
     /// Whether the console is there and has not yet taken all that was said.
     pub(crate) fn console_waits(&self) -> bool {
-        self.console_open && self.console.queued() > 0
+        self.console_open && !self.console_deaf && self.console.queued() > 0
     }
 
     /// Tells the daemon that nothing is left, as the last word.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use mpd_proto::job::Argset;
@@ -20,15 +20,24 @@ pub(crate) struct Unusable {
     pub(crate) missing: bool,
 }
 
-/// The path to execute, as seen from the argset's directory.
+/// A program that can be executed, as far as can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Its path, as seen from the argset's directory.
+    pub(crate) path: Vec<u8>,
+    /// Text without an interpreter line, which the shell would run.
+    pub(crate) script: bool,
+}
+
+/// The program to execute.
 ///
 /// # Errors
 /// [`Unusable`], with the first candidate that exists if there is one.
-pub(crate) fn program(argset: &Argset) -> Result<Vec<u8>, Unusable> {
+pub(crate) fn program(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
-        check(&directory.join(OsStr::from_bytes(&argset.program)))?;
-        return Ok(argset.program.clone());
+        let script = check(&directory.join(OsStr::from_bytes(&argset.program)))?;
+        return Ok(Program { path: argset.program.clone(), script });
     }
     let mut found = None;
     for place in argset.search.split(|&b| b == b':') {
@@ -36,17 +45,24 @@ pub(crate) fn program(argset: &Argset) -> Result<Vec<u8>, Unusable> {
         let candidate =
             Path::new(OsStr::from_bytes(place)).join(OsStr::from_bytes(&argset.program));
         match check(&directory.join(&candidate)) {
-            Ok(()) => return Ok(candidate.into_os_string().as_bytes().to_vec()),
+            Ok(script) => {
+                let path = candidate.into_os_string().into_vec();
+                return Ok(Program { path, script });
+            }
             Err(e) if e.missing => {}
             Err(e) => found = found.or(Some(e)),
         }
     }
-    Err(found.unwrap_or(Unusable { problem: "not found in the search path".into(), missing: true }))
+    Err(found.unwrap_or_else(|| {
+        let problem = "No such file or directory (in the search path)".to_owned();
+        Unusable { problem, missing: true }
+    }))
 }
 
-fn check(path: &Path) -> Result<(), Unusable> {
+/// Whether the program may be executed; if so, whether it is a script without interpreter line.
+fn check(path: &Path) -> Result<bool, Unusable> {
     let unusable = |e: Errno| Unusable {
-        problem: e.desc().to_owned(),
+        problem: super::outputs::plain(&e.into()),
         missing: matches!(e, Errno::ENOENT | Errno::ENOTDIR),
     };
     let metadata = fs::metadata(path)
@@ -56,16 +72,25 @@ fn check(path: &Path) -> Result<(), Unusable> {
     }
     faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)
         .map_err(unusable)?;
-    interpreter(path).map_or(Ok(()), |interpreter| match check_interpreter(path, &interpreter) {
+    let start = beginning(path);
+    let Some(interpreter) = interpreter(&start) else {
+        return Ok(!start.is_empty() && !start.contains(&0));
+    };
+    match check_interpreter(path, &interpreter) {
         Some(problem) => Err(Unusable { problem, missing: false }),
-        None => Ok(()),
-    })
+        None => Ok(false),
+    }
+}
+
+/// The first bytes of a file; none if it cannot be read, which executing it does not need.
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut start = Vec::new();
+    let _ = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    start
 }
 
 /// The interpreter that the first line of a script names.
-fn interpreter(path: &Path) -> Option<PathBuf> {
-    let mut start = Vec::new();
-    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+fn interpreter(start: &[u8]) -> Option<PathBuf> {
     let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
     let word = line.trim_ascii().split(|b| b.is_ascii_whitespace()).next()?;
     (!word.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(word)))
@@ -83,7 +108,11 @@ fn check_interpreter(script: &Path, interpreter: &Path) -> Option<String> {
                 .err()?
         }
     };
-    Some(format!("its interpreter {}: {}", interpreter.display(), error.desc()))
+    Some(format!(
+        "its interpreter {}: {}",
+        interpreter.display(),
+        super::outputs::plain(&error.into())
+    ))
 }
 
 #[cfg(test)]
@@ -127,7 +156,10 @@ mod tests {
         assert_eq!(problem("good", "/no/such::/bin"), Ok(b"./good".to_vec()));
         assert_eq!(problem("sh", "/no/such:/bin"), Ok(b"/bin/sh".to_vec()));
         assert_eq!(problem("./cpio", ""), failed("No such file or directory", true));
-        assert_eq!(problem("cpio-x", "/bin"), failed("not found in the search path", true));
+        assert_eq!(
+            problem("cpio-x", "/bin"),
+            failed("No such file or directory (in the search path)", true)
+        );
         assert_eq!(problem("./sub", ""), failed("Is a directory", false));
         let interpreter = "its interpreter /no/such/interpreter: No such file or directory";
         assert_eq!(problem("./orphan", ""), failed(interpreter, false));
@@ -136,6 +168,21 @@ mod tests {
     }
 
     fn program_of(directory: &Path, name: &str, search: &str) -> Result<Vec<u8>, Unusable> {
-        program(&argset(directory, name, search))
+        program(&argset(directory, name, search)).map(|program| program.path)
+    }
+
+    #[test]
+    fn only_text_without_an_interpreter_line_is_for_the_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text, script) in [
+            ("a", "echo\n", true),
+            ("b", "#!/bin/sh\n", false),
+            ("c", "\x7fELF\0\0", false),
+            ("d", "", false),
+        ] {
+            file(dir.path(), name, text, 0o755);
+            let argset = argset(dir.path(), &format!("./{name}"), "");
+            assert_eq!(program(&argset).unwrap().script, script, "{name}");
+        }
     }
 }

@@ -123,6 +123,8 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     crate::daemon::raise_descriptor_limit();
     let mut links = Links::inherit()?;
     let console = [adopt_inherited(5)?, adopt_inherited(6)?];
+    // As long as we hold the record of our job, its lock says that we live.
+    let _record = adopt_inherited(7)?;
     let (order, spec) = links.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     tree::become_subreaper().context("cannot become a subreaper")?;

@@ -183,11 +183,10 @@ const fn source(rank: Rank, stream: Stream) -> u32 {
     (rank.0 << 1) | stream.index() as u32
 }
 
-/// The system's words without the "(os error N)".
+/// The system's words, without Rust's "(os error N)" behind them.
 pub(crate) fn plain(error: &io::Error) -> String {
-    error
-        .raw_os_error()
-        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// All outputs of a job and which stream of which rank goes to which.

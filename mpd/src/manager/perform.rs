@@ -21,6 +21,8 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::SignalRanks(number) => {
+                // Many a rank does not survive it.
+                self.tidy.shm.note();
                 if let Ok(signal) = Signal::try_from(i32::from(number)) {
                     self.clients.iter().for_each(|client| client.signal(signal));
                 }

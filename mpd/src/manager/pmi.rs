@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
-use pmi_proto::{Answer, Operation, Phase};
+use pmi_proto::{Answer, Operation, Phase, ProtocolError};
 
 use super::clients::Heard;
 use super::{Process, Timer};
@@ -67,7 +67,9 @@ impl Process {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 self.tell(Input::Aborted(rank, code, message));
             }
-            Operation::Misbehaved { error, fatal: true } => {
+            // What is no PMI at all is not answered, so nobody would go on.
+            Operation::Misbehaved { error: error @ ProtocolError::NoCommand { .. }, .. }
+            | Operation::Misbehaved { error, fatal: true } => {
                 self.tell(Input::BrokeProtocol(rank, error.to_string()));
             }
             Operation::Misbehaved { error, fatal: false } => {

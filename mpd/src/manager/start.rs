@@ -82,7 +82,7 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
         let problem = format!(
-            "{size} processes on one host need {need} open files, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
+            "{size} processes on one host need {need} file descriptors, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
         );
         return Err(Failure::Suite { problem });
     }
@@ -92,7 +92,7 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
 fn spawn_of(
     spec: &JobSpec,
     argset: &Argset,
-    program: &[u8],
+    program: &locate::Program,
     order: &StartJob,
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
@@ -114,7 +114,8 @@ fn spawn_of(
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let mut spawn = Spawn::new(program, argv, environment).map_err(nul)?;
+    let mut spawn = Spawn::new(&program.path, argv, environment).map_err(nul)?;
+    spawn.script(program.script);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?).die_with_parent();
     Ok(spawn)

@@ -168,6 +168,20 @@ impl Process {
         self.after_write(trouble);
     }
 
+    /// The deadline of an unfinished line passed. What waits in the pipe comes first: if we were slow,
+    /// its rank was not silent.
+    pub(super) fn line_is_due(&mut self, rank: Rank, stream: Stream) {
+        self.clients[rank.index()].sources[stream.index()].ready = true;
+        self.serve_source(rank, stream);
+        let now = self.now();
+        let source = &self.clients[rank.index()].sources[stream.index()];
+        match source.leaf.deadline() {
+            Some(at) if at <= now && !source.blocked => self.end_line(rank, stream),
+            Some(at) if !source.blocked => self.timers.set(Timer::Line(number(rank, stream)), at),
+            _ => {}
+        }
+    }
+
     /// Ends an unfinished line: its time is over or nothing more comes.
     pub(super) fn end_line(&mut self, rank: Rank, stream: Stream) {
         let now = self.now();
