@@ -63,6 +63,11 @@ pub enum RunDirError {
 }
 
 impl RunDir {
+    /// The run directory at `path`, whatever the environment says.
+    pub const fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// The run directory that applies, `option` being what the user asked for.
     pub fn resolve(option: Option<PathBuf>, host: &str) -> Self {
         let variable = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
@@ -86,6 +91,11 @@ impl RunDir {
     /// Where records of jobs are kept.
     pub fn jobs(&self) -> PathBuf {
         self.path.join("jobs")
+    }
+
+    /// The record of the job of this number.
+    pub fn record(&self, number: u64) -> PathBuf {
+        self.jobs().join(number.to_string())
     }
 
     fn system(path: &Path, error: io::Error) -> RunDirError {

@@ -63,6 +63,10 @@ pub(crate) struct Cli {
 
     #[arg(long, hide = true, value_name = "RECORD")]
     sweep: Option<String>,
+
+    /// With --sweep: remove this file at the end.
+    #[arg(long, hide = true, value_name = "FILE")]
+    record_file: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "\
@@ -72,7 +76,7 @@ MPD_LOG sets what is logged (error, warn, info, debug, trace).";
 /// What a process of this executable is.
 pub(crate) enum Role {
     Manager,
-    Sweeper(String),
+    Sweeper(String, Option<PathBuf>),
     Docs(PathBuf),
     Status,
     /// Starts the daemon in the background.
@@ -84,7 +88,9 @@ impl Cli {
     pub(crate) fn role(&self) -> Role {
         match self {
             Self { manager: true, .. } => Role::Manager,
-            Self { sweep: Some(record), .. } => Role::Sweeper(record.clone()),
+            Self { sweep: Some(record), .. } => {
+                Role::Sweeper(record.clone(), self.record_file.clone())
+            }
             Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
             Self { status: true, .. } => Role::Status,
             Self { daemon: true, .. } => Role::Starter,

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
-        Role::Sweeper(record) => sweep::run(&record),
+        Role::Sweeper(record, file) => sweep::run(&record, file.as_deref()),
         Role::Docs(directory) => docs::generate(&directory),
         Role::Status => daemon::status::run(&cli),
         Role::Starter => start::run(&cli),

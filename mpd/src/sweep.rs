@@ -14,7 +14,7 @@ use mpd_io::cgroup::Cgroup;
 use mpd_io::sweep::kill_by_cookie;
 use mpd_proto::message::JobRecord;
 
-pub(crate) fn run(record: &str) -> Result<ExitCode> {
+pub(crate) fn run(record: &str, file: Option<&Path>) -> Result<ExitCode> {
     let record: JobRecord = serde_json::from_str(record).context("not a job record")?;
     mpd_io::logging::start(&format!("mpd sweep {}", record.job), LevelFilter::Info, None)?;
     if let Some(path) = &record.cgroup {
@@ -32,6 +32,10 @@ pub(crate) fn run(record: &str) -> Result<ExitCode> {
         );
     }
     remove_directory(Path::new(&record.tmpdir));
+    // A record that stays has the next daemon try again.
+    if let (true, Some(file)) = (clean, file) {
+        let _ = fs::remove_file(file);
+    }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -42,7 +42,7 @@ impl Bad {
 #[test]
 fn a_missing_program_gives_127_and_no_rank_runs() {
     let bad = Bad::new();
-    for program in ["./no-such-program", "no-such-program", "/no/such/program"] {
+    for program in ["./no-such-program", "/no/such/program", "no-such-program"] {
         let output = bad.mpirun(&["-n", "4", program]).output();
         bad.refused(&output, 127, &[program, "No such file or directory"]);
     }
@@ -79,7 +79,8 @@ fn a_script_whose_interpreter_is_missing_is_named() {
 #[test]
 fn a_file_that_is_no_program_gives_126() {
     let bad = Bad::new();
-    let program = bad.file("rubbish", "\x01\x02 this is no program\n", 0o755);
+    // Nor a script without its first line, which a shell would take: it has zeros in it.
+    let program = bad.file("rubbish", "\x7fELF\0\0\0\0\0\0\0\0\n", 0o755);
     let output = bad.mpirun(&["-n", "2", &program]).output();
     bad.refused(&output, 126, &["rubbish", "Exec format error"]);
 }

@@ -107,7 +107,7 @@ fn exit_0_after_init_and_without_finalize_is_1_and_ends_the_job() {
         .ranks(3, "t-pmi", &["no-finalize", "2", "0"])
         .output()
         .code(1)
-        .says(&["rank 2", "finalize"]);
+        .says(&["rank 2", "inalize"]);
 }
 
 #[test]

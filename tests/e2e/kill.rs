@@ -251,9 +251,10 @@ fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
         let (job, made) = start_ipc(&suite);
         assert!(made.shm() && made.sem() && made.msg() && made.posix(), "{made:?}");
         job.send(signal);
-        wait_until("all of it is gone", || {
-            !(made.shm() || made.sem() || made.msg() || made.posix())
-        });
+        let left = || [made.shm(), made.sem(), made.msg(), made.posix()].contains(&true);
+        let swept = crate::run::comes_true(std::time::Duration::from_secs(15), || !left());
+        let [shm, sem, msg, posix] = [made.shm(), made.sem(), made.msg(), made.posix()];
+        assert!(swept, "{signal}: left are shm {shm}, sem {sem}, msg {msg}, posix {posix}");
     }
     assert!(theirs.shm() && theirs.sem() && theirs.msg() && theirs.posix(), "another job's");
     bystander.send(Signal::SIGINT);

@@ -198,7 +198,7 @@ fn assert_sizes(suite: &Suite, console: &Process) {
 #[test]
 fn a_reader_that_stops_and_goes_on_gets_every_byte() {
     let suite = Suite::new();
-    let words = ["21", "200", "100000", "out"];
+    let words = ["21", "500", "100000", "out"];
     let mut job = suite.ranks(RANKS, "t-lines", &words).start_unread();
     let mut pipe = job.take_stdout();
     // Everything on the way is full when nobody gets on with writing: all sleep.
@@ -209,7 +209,7 @@ fn a_reader_that_stops_and_goes_on_gets_every_byte() {
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut pipe, &mut bytes).expect("a pipe");
     job.wait().code(0).quiet();
-    check_stream(&bytes, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 200);
+    check_stream(&bytes, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 500);
 }
 
 #[test]

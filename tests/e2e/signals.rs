@@ -116,8 +116,8 @@ fn a_signal_sent_twice_arrives_twice() {
 #[test]
 fn a_signal_reaches_the_whole_process_group_of_a_rank() {
     let suite = Suite::new();
-    let script = "trap 'echo shell; exit 0' USR1; sh -c 'trap \"echo child; exit 0\" USR1; \
-                  echo ready; while :; do sleep 0.05; done' & wait; wait";
+    let script = "trap 'echo shell' USR1; sh -c 'trap \"echo child; exit 0\" USR1; \
+                  echo ready; while :; do sleep 0.05; done' & wait $!; wait $!";
     let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
     job.shows("ready");
     job.send(Signal::SIGUSR1);

@@ -57,8 +57,8 @@ pub struct StartJob {
     pub host: String,
     /// Control group of the ranks, if one could be made.
     pub cgroup: Option<String>,
-    /// Where a daemon of this ring listens on this host; none in a private ring.
-    pub socket: Option<String>,
+    /// The run directory of the daemons of this ring on this host; none in a private ring.
+    pub rundir: Option<String>,
     /// Directory to make for the job, and to remove.
     pub tmpdir: String,
     /// Size of the specification that follows.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,6 @@ use mpd_proto::frame::Kind;
 use mpd_proto::job::JobSpec;
 use mpd_proto::message::{ConsoleReply, JobRecord, JobSummary, ManagerOrder, StartJob};
 use mpd_proto::{JobId, Time};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
 use crate::daemon::peers::Peers;
@@ -62,7 +61,7 @@ pub(crate) struct Jobs {
     jobs: BTreeMap<u64, Job>,
     last: u64,
     /// Helper processes that sweep.
-    sweepers: BTreeMap<Pid, u64>,
+    sweepers: BTreeSet<Pid>,
     /// Orphans of a dead manager are being killed.
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
@@ -77,7 +76,7 @@ impl Jobs {
             rundir,
             jobs: BTreeMap::new(),
             last: 0,
-            sweepers: BTreeMap::new(),
+            sweepers: BTreeSet::new(),
             killing: None,
             next_look: None,
         }
@@ -147,7 +146,7 @@ impl Jobs {
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
             host: self.host.clone(),
             cgroup: record.cgroup.clone(),
-            socket: self.rundir.as_ref().map(|r| r.path().display().to_string()),
+            rundir: self.rundir.as_ref().map(|r| r.path().display().to_string()),
             tmpdir: record.tmpdir.clone(),
             spec_bytes: u32::try_from(submission.encoded.len())?,
         })
@@ -218,11 +217,8 @@ impl Jobs {
     /// Reaps children: managers, helpers, and orphans of managers that died.
     pub(crate) fn reap(&mut self, peers: &mut Peers, now: Time) {
         while let Dead::Child(pid) = tree::next_dead() {
-            let status = tree::reap(pid);
-            if let Some(number) = self.sweepers.remove(&pid) {
-                if matches!(status, Some(WaitStatus::Exited(_, 0))) {
-                    self.forget_record(number);
-                }
+            tree::reap(pid);
+            if self.sweepers.remove(&pid) {
                 continue;
             }
             let number = self.jobs.iter().find(|(_, j)| j.manager == Some(pid)).map(|(n, _)| *n);
@@ -253,7 +249,7 @@ impl Jobs {
     /// Our children that are neither managers nor helpers are orphans of a manager that died.
     fn kill_orphans(&mut self, now: Time) {
         let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
-        known.extend(self.sweepers.keys());
+        known.extend(&self.sweepers);
         let orphans = tree::children(Pid::this()).iter().any(|pid| !known.contains(pid));
         self.killing = orphans.then(|| now + KILL_INTERVAL);
         if orphans {
@@ -269,16 +265,16 @@ impl Jobs {
             return;
         }
         log::warn!("job {}: its manager died; removing what it left", job.record.job);
-        match spawn_sweeper(&job.record) {
+        match spawn_sweeper(&job.record, self.record_path(number)) {
             Ok(pid) => {
-                self.sweepers.insert(pid, number);
+                self.sweepers.insert(pid);
             }
             Err(e) => log::error!("job {}: cannot remove what it left: {e:#}", job.record.job),
         }
     }
 
     fn record_path(&self, number: u64) -> Option<PathBuf> {
-        Some(self.rundir.as_ref()?.jobs().join(number.to_string()))
+        self.rundir.as_ref().map(|rundir| rundir.record(number))
     }
 
     /// Writes the record of a job and locks it. The manager inherits the lock, which the kernel lifts
@@ -332,10 +328,13 @@ fn spawn_manager(
     spawn.start(&descriptors, &[], None).context("cannot start a manager")
 }
 
-fn spawn_sweeper(record: &JobRecord) -> Result<Pid> {
+fn spawn_sweeper(record: &JobRecord, file: Option<PathBuf>) -> Result<Pid> {
     let null = null()?;
     let record = serde_json::to_vec(record)?;
-    let argv = [b"mpd".to_vec(), b"--sweep".to_vec(), record];
+    let mut argv = vec![b"mpd".to_vec(), b"--sweep".to_vec(), record];
+    if let Some(file) = file {
+        argv.extend([b"--record-file".to_vec(), file.into_os_string().into_vec()]);
+    }
     let spawn = Spawn::new(b"/proc/self/exe", argv, crate::start::environment())?;
     let stderr = std::io::stderr();
     spawn

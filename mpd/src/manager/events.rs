@@ -238,7 +238,7 @@ impl Process {
 
     /// Registers with the daemon of this ring, now or a second later.
     fn look_for_daemon(&mut self) {
-        let Some(rundir) = self.order.socket.clone() else { return };
+        let Some(rundir) = self.order.rundir.clone() else { return };
         if self.links.register(self.poll.registry(), &rundir, &self.order) {
             log::info!("registered with the new daemon");
         } else {

@@ -170,7 +170,7 @@ impl Links {
 
     /// Connects to the daemon of `rundir` and registers; whether there was one.
     pub(crate) fn register(&mut self, registry: &Registry, rundir: &str, order: &StartJob) -> bool {
-        let rundir = RunDir::resolve(Some(PathBuf::from(rundir)), "");
+        let rundir = RunDir::at(PathBuf::from(rundir));
         let Ok(Some(mut conn)) = rundir.connect() else { return false };
         conn.send(&Opening::Register {
             version: VERSION,

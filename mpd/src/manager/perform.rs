@@ -1,5 +1,8 @@
 //! One match: every output of the job's machine, performed.
 
+use std::path::PathBuf;
+
+use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::manager::{Input, Output};
@@ -58,6 +61,11 @@ impl Process {
         self.tidy.remove();
         if let Some(group) = self.cgroup.take() {
             let _ = group.remove();
+        }
+        if let Some(rundir) = &self.order.rundir {
+            // Nothing is left that a later daemon would have to know.
+            let rundir = RunDir::at(PathBuf::from(rundir));
+            let _ = std::fs::remove_file(rundir.record(self.order.job.number()));
         }
         if self.spec.report_ends {
             let ends: Vec<_> = (0..self.spec.size())
