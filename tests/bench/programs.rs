@@ -1,6 +1,7 @@
 //! Where the contestants are, and a daemon for those that use one.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -23,7 +24,7 @@ pub(crate) fn beside(name: &str) -> Result<String, String> {
 /// A daemon in a run directory of its own, and the directory of one that has none.
 pub(crate) struct Ring {
     directory: PathBuf,
-    daemon: Pid,
+    daemon: Option<Pid>,
     mpirun: String,
 }
 
@@ -31,32 +32,37 @@ impl Ring {
     pub(crate) fn start() -> Result<Self, String> {
         let (mpd, mpirun) = (beside("mpd")?, beside("mpirun")?);
         let directory = PathBuf::from(format!("/tmp/mpd-bench-{}", std::process::id()));
+        let mut ring = Self { directory, daemon: None, mpirun };
         for name in ["", "run", "none", "tmp"] {
-            fs::create_dir(directory.join(name)).map_err(|error| error.to_string())?;
+            let made = DirBuilder::new().mode(0o700).create(ring.directory.join(name));
+            made.map_err(|error| error.to_string())?;
         }
-        let rundir = directory.join("run");
-        let ask = |word: &str| {
-            let mut command = Command::new(&mpd);
-            let output = command.arg(word).env("MPD_RUNDIR", &rundir).output();
-            let output = output.map_err(|error| format!("{mpd}: {error}"))?;
-            if output.status.success() {
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            } else {
-                Err(format!("{mpd} {word}: {}", String::from_utf8_lossy(&output.stderr)))
-            }
-        };
-        ask("--daemon")?;
-        let status = ask("--status")?;
+        ring.ask(&mpd, "--daemon")?;
+        let status = ring.ask(&mpd, "--status")?;
         let pid = status.split_once("\"pid\":").map(|(_, rest)| rest.trim_start());
         let digits = pid.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         let pid = digits.and_then(|text| text.parse().ok()).ok_or("no pid in the status")?;
-        Ok(Self { directory, daemon: Pid::from_raw(pid), mpirun })
+        ring.daemon = Some(Pid::from_raw(pid));
+        Ok(ring)
+    }
+
+    fn ask(&self, mpd: &str, word: &str) -> Result<String, String> {
+        let mut command = Command::new(mpd);
+        let output = command.arg(word).env("MPD_RUNDIR", self.directory.join("run")).output();
+        let output = output.map_err(|error| format!("{mpd}: {error}"))?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("{mpd} {word}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        let _ = kill(self.daemon, Signal::SIGTERM);
+        if let Some(daemon) = self.daemon {
+            let _ = kill(daemon, Signal::SIGTERM);
+        }
         let socket = self.directory.join("run/mpd.sock");
         for _ in 0..1000 {
             if !socket.exists() {
