@@ -41,7 +41,7 @@ const CAUGHT: [i32; 10] = [
     libc::SIGTTIN,
 ];
 
-/// The signals of [`CAUGHT`], caught. Before the job exists, so that none is missed.
+/// Catches the signals that are passed on. Before the job exists, so that none is missed.
 ///
 /// # Errors
 /// When a signal cannot be caught.

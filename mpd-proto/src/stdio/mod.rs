@@ -1,6 +1,6 @@
 //! Standard output and input of a job: whole lines out, bounded bytes in.
 //!
-//! [`leaf`] decides where lines end; [`format`] puts labels in front of them; [`merge`] joins equal
+//! [`leaf`] decides where lines end; [`mod@format`] puts labels in front of them; [`merge`] joins equal
 //! lines; [`gate`] lets only one rank at a time be in the middle of a line; [`feed`] deals standard
 //! input to its receivers. None of them reads or writes.
 

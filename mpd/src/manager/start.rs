@@ -137,15 +137,13 @@ pub(crate) fn variables_of(rank: Rank) -> Vec<CString> {
 /// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to
 /// them: the user's shell may have been granted more than the daemon was.
 fn limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
-    let privileged = nix::unistd::geteuid().is_root();
     let mut differing = Vec::new();
     for limit in wanted {
         let Some(resource) = resource(limit.resource) else {
             return Err(format!("resource limit {} is unknown", limit.resource));
         };
         let Ok((soft, hard)) = getrlimit(resource) else { continue };
-        let most = if privileged { u64::MAX } else { hard };
-        let (new_soft, new_hard) = (limit.soft.min(most), limit.hard.min(most));
+        let (new_soft, new_hard) = (limit.soft.min(hard), limit.hard.min(hard));
         if new_soft > new_hard {
             return Err("a soft resource limit is above its hard limit".into());
         }
