@@ -27,6 +27,8 @@ pub enum Input {
     News(JobNews),
     /// A signal came.
     Signal(i32),
+    /// SIGHUP came because the terminal is gone.
+    TerminalGone,
     /// The job was refused.
     Refused(String),
     /// The connection closed.
@@ -99,6 +101,10 @@ impl Run {
         match input {
             Input::News(news) => self.news(now, news),
             Input::Signal(signal) => self.signal(signal),
+            Input::TerminalGone => {
+                self.forwarded.insert(SIGHUP);
+                self.outputs.push_back(Output::Send(JobInput::HangUp));
+            }
             Input::Refused(problem) => {
                 self.outputs.push_back(Output::Print(problem));
                 self.finish(exit::SUITE);
@@ -219,7 +225,6 @@ impl Run {
         self.forwarded.insert(signal);
         let input = match signal {
             SIGINT => JobInput::Interrupt,
-            SIGHUP => JobInput::HangUp,
             SIGTSTP => {
                 self.suspending = true;
                 JobInput::Suspend
@@ -292,6 +297,14 @@ mod tests {
         assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
         let forwarded = Output::Send(JobInput::Signal { signal: 18 });
         assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [forwarded]);
+    }
+
+    #[test]
+    fn a_hang_up_ends_the_job_only_if_the_terminal_is_gone() {
+        let mut run = run(2);
+        let forwarded = Output::Send(JobInput::Signal { signal: 1 });
+        assert_eq!(told(&mut run, Input::Signal(SIGHUP)), [forwarded]);
+        assert_eq!(told(&mut run, Input::TerminalGone), [Output::Send(JobInput::HangUp)]);
     }
 
     #[test]

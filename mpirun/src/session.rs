@@ -58,6 +58,11 @@ fn ignored_signals() -> u64 {
     mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
 }
 
+/// Whether we have a controlling terminal that still works.
+fn has_terminal() -> bool {
+    fs::File::open("/dev/tty").is_ok()
+}
+
 /// What came of a job.
 #[derive(Debug)]
 pub struct Finished {
@@ -76,6 +81,7 @@ struct Session<'a> {
     conn_ready: bool,
     closed: bool,
     signals: Signals,
+    had_terminal: bool,
     stdin: Option<Stdin>,
     stdin_ready: bool,
     code: Option<u8>,
@@ -108,6 +114,7 @@ pub fn accompany(
         conn_ready: true,
         closed: false,
         signals,
+        had_terminal: has_terminal(),
         stdin: None,
         stdin_ready: true,
         code: None,
@@ -158,7 +165,8 @@ impl Session<'_> {
             }
         }
         for signal in self.signals.pending() {
-            self.tell(Input::Signal(signal));
+            let gone = signal == libc::SIGHUP && self.had_terminal && !has_terminal();
+            self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
         }
         self.hear();
         self.feed();

@@ -72,6 +72,8 @@ pub(crate) struct Source {
 pub(crate) struct Pmi {
     pub(crate) stream: Option<UnixStream>,
     pub(crate) session: Session,
+    /// The client closed its end: there is an end to be read.
+    pub(crate) ending: bool,
 }
 
 /// One rank.
@@ -93,7 +95,7 @@ impl Client {
             number: 0,
             stdin: None,
             sources: Default::default(),
-            pmi: Pmi { stream: None, session: Session::new(facts) },
+            pmi: Pmi { stream: None, session: Session::new(facts), ending: false },
         }
     }
 
@@ -192,8 +194,11 @@ pub(crate) fn end_of(status: WaitStatus) -> Option<RankEnd> {
 /// What a turn of the PMI connection found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    Nothing,
-    Something,
+    /// Nothing, or all there was: an event will tell of more.
+    Drained,
+    /// Something, and there may be more.
+    More,
+    /// The end.
     Closed,
 }
 
@@ -201,16 +206,17 @@ impl Pmi {
     /// Reads once.
     pub(crate) fn read(&mut self) -> Heard {
         let mut buffer = [0_u8; 16 * 1024];
-        let Some(stream) = &mut self.stream else { return Heard::Nothing };
+        let Some(stream) = &mut self.stream else { return Heard::Drained };
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => return Heard::Closed,
                 Ok(n) => {
                     self.session.receive(&buffer[..n]);
-                    return Heard::Something;
+                    let more = n == buffer.len() || self.ending;
+                    return if more { Heard::More } else { Heard::Drained };
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Heard::Drained,
                 Err(_) => return Heard::Closed,
             }
         }

@@ -20,7 +20,7 @@ impl Process {
         match token {
             DAEMON => self.links.daemon_ready = true,
             CONSOLE => self.links.console_ready = true,
-            SIGNALS => {}
+            SIGNALS => self.signalled = true,
             _ if token < FIRST_RANK + self.spec.size() as usize * super::TOKENS => {
                 let (rank, end) = Self::client_of_token(token);
                 self.note_client_event(rank, end, event);
@@ -41,6 +41,7 @@ impl Process {
             }
             End::Pmi => {
                 client.pmi.flush();
+                client.pmi.ending |= event.is_read_closed();
                 if event.is_readable() || event.is_read_closed() {
                     self.talking.push_back(rank);
                 }
@@ -88,7 +89,8 @@ impl Process {
     }
 
     fn take_signals(&mut self) {
-        let signals = self.signals.pending();
+        let signalled = std::mem::take(&mut self.signalled);
+        let signals = if signalled { self.signals.pending() } else { Vec::new() };
         if signals.contains(&libc::SIGCHLD) || self.killing {
             self.reap();
         }

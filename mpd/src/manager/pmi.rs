@@ -15,9 +15,8 @@ const CLOSED_GRACE: Duration = Duration::from_secs(2);
 impl Process {
     /// Reads once and acts; comes back later if there may be more.
     pub(super) fn serve_pmi(&mut self, rank: Rank) {
-        match self.hear_pmi(rank) {
-            Heard::Something => self.talking.push_back(rank),
-            Heard::Nothing | Heard::Closed => {}
+        if self.hear_pmi(rank) == Heard::More {
+            self.talking.push_back(rank);
         }
     }
 
@@ -25,15 +24,16 @@ impl Process {
     pub(super) fn serve_pmi_to_the_end(&mut self, rank: Rank) {
         // Bounded: the rank is dead, and what others may write to its descriptor is not its word.
         const MAX_READS: usize = 64;
+        self.clients[rank.index()].pmi.ending = true;
         for _ in 0..MAX_READS {
-            if self.hear_pmi(rank) != Heard::Something {
+            if self.hear_pmi(rank) != Heard::More {
                 return;
             }
         }
     }
 
     fn hear_pmi(&mut self, rank: Rank) -> Heard {
-        let Some(client) = self.clients.get_mut(rank.index()) else { return Heard::Nothing };
+        let Some(client) = self.clients.get_mut(rank.index()) else { return Heard::Drained };
         let heard = client.pmi.read();
         if heard == Heard::Closed {
             client.pmi.session.end_of_stream();
