@@ -56,8 +56,19 @@ impl Cgroup {
     /// # Errors
     /// `ResourceBusy` while a process is left in it.
     pub fn remove(&self) -> io::Result<()> {
-        fs::remove_dir(&self.path)
+        remove_groups(&self.path)
     }
+}
+
+/// Removes a group and those that its processes made below it. The files in a group's directory are
+/// no files: only directories are removed.
+fn remove_groups(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_groups(&entry.path())?;
+        }
+    }
+    fs::remove_dir(path)
 }
 
 impl AsFd for Cgroup {

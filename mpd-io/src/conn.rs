@@ -1,6 +1,7 @@
 //! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
@@ -149,13 +150,15 @@ impl Conn {
         while self.sent < self.queue.len() {
             match (&self.stream).write(&self.queue[self.sent..]) {
                 Ok(n) => self.sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
-        self.queue.clear();
-        self.sent = 0;
+        if self.sent == self.queue.len() || self.sent >= READ_PER_TURN {
+            self.queue.drain(..self.sent);
+            self.sent = 0;
+        }
         Ok(())
     }
 
@@ -183,14 +186,9 @@ impl Conn {
         result
     }
 
-    /// The stream and the bytes read ahead, for the next owner.
-    pub fn into_parts(self) -> (UnixStream, Vec<u8>) {
-        (self.stream, self.decoder.into_rest())
-    }
-
-    /// Hands in bytes that a former owner had read ahead.
-    pub fn unread(&mut self, bytes: &[u8]) {
-        self.decoder.push(bytes);
+    /// Says that nothing more will be sent. What the peer still says can be read.
+    pub fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 }
 

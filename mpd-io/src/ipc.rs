@@ -109,14 +109,19 @@ fn table(name: &str) -> Vec<Row> {
 pub struct ShmWatch {
     changed: Option<SystemTime>,
     noted: BTreeMap<(u64, u64), PathBuf>,
-    before: BTreeSet<u64>,
+    /// Files that are not the job's: older, or never seen in use by it.
+    foreign: BTreeSet<u64>,
+    looks: BTreeMap<u64, u8>,
 }
+
+/// Looks after which a file that no process of the job uses is taken for somebody else's.
+const MAX_LOOKS: u8 = 4;
 
 impl ShmWatch {
     /// Notes what is there before the job.
     pub fn start() -> Self {
-        let before = files().map(|(_, metadata)| metadata.ino()).collect();
-        Self { changed: changed(), noted: BTreeMap::new(), before }
+        let foreign = files().map(|(_, metadata)| metadata.ino()).collect();
+        Self { changed: changed(), noted: BTreeMap::new(), foreign, looks: BTreeMap::new() }
     }
 
     /// If files were made since the last look: notes those that descendants of this process have
@@ -128,7 +133,7 @@ impl ShmWatch {
         }
         let uid = geteuid().as_raw();
         let new: BTreeMap<u64, (u64, PathBuf)> = files()
-            .filter(|(_, m)| m.uid() == uid && !self.before.contains(&m.ino()))
+            .filter(|(_, m)| m.uid() == uid && !self.foreign.contains(&m.ino()))
             .map(|(path, m)| (m.ino(), (m.dev(), path)))
             .collect();
         let known: BTreeSet<u64> = self.noted.keys().map(|&(_, inode)| inode).collect();
@@ -142,6 +147,15 @@ impl ShmWatch {
                         unknown.remove(&inode);
                     }
                 }
+            }
+        }
+        for inode in unknown.clone() {
+            let looks = self.looks.entry(inode).or_default();
+            *looks += 1;
+            if *looks == MAX_LOOKS {
+                self.looks.remove(&inode);
+                self.foreign.insert(inode);
+                unknown.remove(&inode);
             }
         }
         // A file made but not yet mapped is looked at again next time.

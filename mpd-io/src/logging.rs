@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use env_logger::{Builder, Target};
+use env_logger::Builder;
 use log::LevelFilter;
+use nix::unistd::dup2_stderr;
 
 /// Starts logging as `who` (`mpd h1`, `mpdman 3@h1`). `MPD_LOG` overrides `level`
 /// (env_logger's syntax).
@@ -23,7 +24,8 @@ pub fn start(who: &str, level: LevelFilter, file: Option<&Path>) -> io::Result<(
     });
     if let Some(path) = file {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        builder.target(Target::Pipe(Box::new(file)));
+        // Managers and helpers inherit it, and a panic is not lost.
+        dup2_stderr(&file)?;
     }
     builder.init();
     Ok(())

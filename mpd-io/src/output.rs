@@ -17,7 +17,7 @@ use nix::libc::PIPE_BUF;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::write;
+use nix::unistd::{isatty, write};
 
 /// Capacity asked for an output that is a pipe: fewer switches between us and its reader. It changes
 /// nothing that its other users can tell, and a refusal is harmless.
@@ -40,6 +40,7 @@ pub struct Output {
     fd: OwnedFd,
     how: How,
     identity: (u64, u64),
+    terminal: bool,
 }
 
 impl Output {
@@ -62,12 +63,18 @@ impl Output {
         if kind == SFlag::S_IFIFO {
             let _ = fcntl(&fd, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
         }
-        Ok(Self { fd, how, identity })
+        let terminal = kind == SFlag::S_IFCHR && isatty(&fd).unwrap_or(false);
+        Ok(Self { fd, how, identity, terminal })
     }
 
     /// Whether both lead to the same file, pipe or terminal.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.identity == other.identity
+    }
+
+    /// Whether it is a terminal.
+    pub const fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// Whether readiness has to be polled for at all.
@@ -162,7 +169,8 @@ mod tests {
     #[test]
     fn a_polled_pipe_does_not_block_either() {
         let (_reader, writer) = io::pipe().unwrap();
-        let output = Output { fd: writer.into(), how: How::Polled, identity: (0, 0) };
+        let output =
+            Output { fd: writer.into(), how: How::Polled, identity: (0, 0), terminal: false };
         assert!(fill(&output) >= 4096);
     }
 }

@@ -263,8 +263,9 @@ fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
         check(Step::Descriptors, result)?;
     }
     // SAFETY: as above.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first_free, c_int::MAX, 0) };
-    check(Step::Descriptors, if result < 0 { -1 } else { 0 })
+    unsafe { libc::syscall(libc::SYS_close_range, first_free, c_int::MAX, 0) };
+    // Without it (old kernels, filters) only what we inherited open ourselves would remain.
+    Ok(())
 }
 
 /// Runs the program; returns errno if that fails.
@@ -307,6 +308,14 @@ pub fn reserve_standard_descriptors() {
                 libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
             }
         }
+    }
+}
+
+/// Ignores a signal from now on; children that are spawned have its default again.
+pub fn ignore_signal(signal: c_int) {
+    // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
+    unsafe {
+        libc::signal(signal, libc::SIG_IGN);
     }
 }
 

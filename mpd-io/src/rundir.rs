@@ -25,6 +25,7 @@ const MAX_SOCKET_PATH: usize = 107;
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
+    explicit: bool,
 }
 
 /// Why a run directory cannot be used.
@@ -65,17 +66,29 @@ pub enum RunDirError {
 impl RunDir {
     /// The run directory at `path`, whatever the environment says.
     pub const fn at(path: PathBuf) -> Self {
-        Self { path }
+        Self { path, explicit: true }
+    }
+
+    /// Whether the user named it, as opposed to a default.
+    pub const fn is_explicit(&self) -> bool {
+        self.explicit
     }
 
     /// The run directory that applies, `option` being what the user asked for.
     pub fn resolve(option: Option<PathBuf>, host: &str) -> Self {
         let variable = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
-        let path = option
-            .or_else(|| variable(VARIABLE).map(PathBuf::from))
-            .or_else(|| variable("XDG_RUNTIME_DIR").map(|d| PathBuf::from(d).join("mpd")))
+        let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
+        let explicit = chosen.is_some();
+        let path = chosen
+            .or_else(|| {
+                // After su it may still be the former user's.
+                let ours =
+                    |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
+                variable("XDG_RUNTIME_DIR").filter(ours).map(|d| PathBuf::from(d).join("mpd"))
+            })
             .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}", geteuid())));
-        Self { path }
+        // A daemon moves to / later.
+        Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
     }
 
     /// The directory itself.

@@ -73,6 +73,18 @@ pub fn stop_descendants() {
     }
 }
 
+/// Whether every descendant is stopped, or dead. A signal takes effect only when its process is next
+/// scheduled.
+pub fn descendants_are_stopped() -> bool {
+    let is_still = |pid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The state stands behind the name, which may contain anything.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+    };
+    descendants().iter().all(is_still)
+}
+
 /// Lets every descendant continue.
 pub fn continue_descendants() {
     for pid in descendants() {

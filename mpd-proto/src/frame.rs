@@ -138,12 +138,6 @@ impl Decoder {
     pub fn is_partial(&self) -> bool {
         self.start < self.buffer.len()
     }
-
-    /// Takes the bytes not yet decoded, for the next owner of the stream.
-    pub fn into_rest(mut self) -> Vec<u8> {
-        self.buffer.drain(..self.start);
-        self.buffer
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod manager;
 mod start;
 mod sweep;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -17,6 +18,8 @@ use crate::cli::{Cli, Role};
 
 fn main() -> ExitCode {
     mpd_io::reserve_standard_descriptors();
+    // A limit of file size is told by the write that hits it.
+    mpd_io::ignore_signal(libc::SIGXFSZ);
     let cli = Cli::parse();
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
@@ -35,7 +38,8 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where this program speaks to its user")]
 fn report(error: &anyhow::Error) {
-    eprintln!("mpd: {}", mpd_io::logging::one_line(&format!("{error:#}")));
+    let text = mpd_io::logging::one_line(&format!("{error:#}"));
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr(), "mpd: {text}");
 }

@@ -218,6 +218,10 @@ fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
 /// A pattern of a file name, made absolute here, because the ranks may run elsewhere.
 fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usage> {
     let name = setting.nonempty()?;
+    if pattern(setting, name.as_bytes())?.names(b'p') {
+        // The file is there before the process.
+        return Err(setting.error("%p (process id) is for labels only; use %r or %j for files"));
+    }
     if Path::new(name).is_absolute() {
         return pattern(setting, name.as_bytes());
     }

@@ -2,6 +2,7 @@
 //! private one that is started for this job and ends with it.
 
 use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -39,9 +40,15 @@ pub fn submit(spec: &JobSpec) -> Result<Submitted> {
         );
     }
     let rundir = RunDir::resolve(None, &host_name());
-    let (mut conn, private) = match rundir.connect()? {
-        Some(conn) => (conn, None),
-        None => start_private()?,
+    let (mut conn, private) = match rundir.connect() {
+        Ok(Some(conn)) => (conn, None),
+        Ok(None) => start_private()?,
+        // Somebody sits where our daemon would be: we can do without one.
+        Err(e) if !rundir.is_explicit() => {
+            let _ = writeln!(std::io::stderr(), "mpirun: {e}; going on without a daemon");
+            start_private()?
+        }
+        Err(e) => return Err(e.into()),
     };
     conn.send(&Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? });
     conn.send_bulk(Kind::Spec, &encoded);

@@ -14,6 +14,8 @@ use mpirun::{docs, exits, launch};
 
 fn main() -> ExitCode {
     mpd_io::reserve_standard_descriptors();
+    // Reading a terminal that was taken away in the meantime is an error instead of a stop.
+    mpd_io::ignore_signal(libc::SIGTTIN);
     let (name, result) = match Caller::snapshot() {
         Ok(caller) => (caller.name.clone(), serve(&caller)),
         Err(e) => ("mpirun".to_owned(), Err(e.into())),

@@ -16,9 +16,10 @@ pub const TELL_AFTER: Duration = Duration::from_secs(1);
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGTSTP: i32 = 20;
-const SIGTTIN: i32 = 21;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub enum Output {
     Print(String),
     /// Write the reports; the job is over.
     Finish(u8),
+    /// Close the connection and go: the job was not running yet, and ends by that.
+    Leave(u8),
 }
 
 /// How much the user wants to hear, and what was submitted.
@@ -72,6 +75,8 @@ pub struct Run {
     just_continued: bool,
     ends: Vec<(u32, RankEnd)>,
     finished: bool,
+    /// What is to be said once the manager listens.
+    held: Vec<JobInput>,
     outputs: VecDeque<Output>,
 }
 
@@ -89,6 +94,7 @@ impl Run {
             just_continued: false,
             ends: Vec::new(),
             finished: false,
+            held: Vec::new(),
             outputs: VecDeque::new(),
         }
     }
@@ -103,7 +109,7 @@ impl Run {
             Input::Signal(signal) => self.signal(signal),
             Input::TerminalGone => {
                 self.forwarded.insert(SIGHUP);
-                self.outputs.push_back(Output::Send(JobInput::HangUp));
+                self.send(JobInput::HangUp);
             }
             Input::Refused(problem) => {
                 self.outputs.push_back(Output::Print(problem));
@@ -112,7 +118,7 @@ impl Run {
             Input::Closed => {
                 let job =
                     self.job.as_ref().map_or_else(String::new, |(id, _)| format!(" of job {id}"));
-                let problem = format!("the manager{job} died; its processes are being removed");
+                let problem = format!("the manager{job} died, and the job with it");
                 self.outputs.push_back(Output::Print(problem));
                 self.finish(exit::SUITE);
             }
@@ -174,6 +180,7 @@ impl Run {
                     self.outputs.push_back(Output::Print(format!("job {job} on {host}")));
                 }
                 self.job = Some((job, host));
+                self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
             JobNews::StdinCredit { bytes } => self.credit += bytes as usize,
             JobNews::StdinUnwanted => self.stdin_wanted = false,
@@ -231,11 +238,24 @@ impl Run {
             }
             // Our own coming back from a stop is told by `continued`.
             SIGCONT if std::mem::take(&mut self.just_continued) => return,
-            // Somebody read the terminal for us while it was not ours: nothing to tell a rank.
-            SIGTTIN => return,
             _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
         };
-        self.outputs.push_back(Output::Send(input));
+        let ends = matches!(signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT);
+        if self.job.is_none() && ends {
+            self.finished = true;
+            self.outputs.push_back(Output::Leave(128 + u8::try_from(signal).unwrap_or(0)));
+        } else {
+            self.send(input);
+        }
+    }
+
+    /// Before the job has started nobody listens who could act on it.
+    fn send(&mut self, input: JobInput) {
+        if self.job.is_some() {
+            self.outputs.push_back(Output::Send(input));
+        } else {
+            self.held.push(input);
+        }
     }
 }
 
@@ -246,7 +266,23 @@ mod tests {
     use super::*;
 
     fn run(size: u32) -> Run {
-        Run::new(Settings { size, goes_on: false, verbose: false })
+        let mut run = Run::new(Settings { size, goes_on: false, verbose: false });
+        assert_eq!(told(&mut run, started()), []);
+        run
+    }
+
+    fn started() -> Input {
+        let job = JobId::new(1, "h1").unwrap();
+        Input::News(JobNews::Started { job, host: "h1".into() })
+    }
+
+    #[test]
+    fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
+        assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 
     fn told(run: &mut Run, input: Input) -> Vec<Output> {

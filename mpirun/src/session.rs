@@ -1,7 +1,7 @@
 //! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
 use crate::launch::Submitted;
+use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
+use crate::terminal;
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -28,7 +30,7 @@ const STDIN: Token = Token(2);
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Signals that are passed on to the job, unless they were ignored when we were started (`nohup`).
-const CAUGHT: [i32; 10] = [
+const CAUGHT: [i32; 9] = [
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -38,7 +40,6 @@ const CAUGHT: [i32; 10] = [
     libc::SIGWINCH,
     libc::SIGTSTP,
     libc::SIGCONT,
-    libc::SIGTTIN,
 ];
 
 /// Catches the signals that are passed on. Before the job exists, so that none is missed.
@@ -58,11 +59,6 @@ fn ignored_signals() -> u64 {
     mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Whether we have a controlling terminal that still works.
-fn has_terminal() -> bool {
-    fs::File::open("/dev/tty").is_ok()
-}
-
 /// What came of a job.
 #[derive(Debug)]
 pub struct Finished {
@@ -72,8 +68,8 @@ pub struct Finished {
     pub run: Run,
 }
 
-struct Session<'a> {
-    name: &'a str,
+struct Session {
+    messages: Messages,
     poll: Poll,
     clock: Clock,
     run: Run,
@@ -106,7 +102,7 @@ pub fn accompany(
     let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
     let (conn, private) = submitted.into_parts();
     let mut session = Session {
-        name,
+        messages: Messages::new(name),
         poll: Poll::new().context("cannot make an event queue")?,
         clock: Clock::start(),
         run: Run::new(settings),
@@ -114,7 +110,7 @@ pub fn accompany(
         conn_ready: true,
         closed: false,
         signals,
-        had_terminal: has_terminal(),
+        had_terminal: terminal::is_there(),
         stdin: None,
         stdin_ready: true,
         code: None,
@@ -130,7 +126,7 @@ pub fn accompany(
     Ok(finished)
 }
 
-impl Session<'_> {
+impl Session {
     fn register(&mut self, wants_stdin: bool) -> Result<()> {
         let registry = self.poll.registry();
         let both = Watch::READABLE | Watch::WRITABLE;
@@ -165,13 +161,18 @@ impl Session<'_> {
             }
         }
         for signal in self.signals.pending() {
-            let gone = signal == libc::SIGHUP && self.had_terminal && !has_terminal();
+            let gone = signal == libc::SIGHUP && self.had_terminal && !terminal::is_there();
+            if signal == libc::SIGTSTP && !terminal::has_job_control() {
+                // Nobody could wake us.
+                continue;
+            }
             self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
         }
         self.hear();
         self.feed();
         self.run.handle_timeout(self.clock.now());
         self.perform();
+        self.messages.flush();
         if self.conn.flush().is_err() {
             // What the manager said last is still to be read.
             self.conn_ready = true;
@@ -184,6 +185,7 @@ impl Session<'_> {
             return Some(Duration::ZERO);
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
+        waits.push(self.messages.is_waiting().then_some(RETRY));
         if let (Some(stdin), true) = (&self.stdin, self.can_feed()) {
             let background = stdin.is_in_background();
             waits.push(Some(if background { BACKGROUND_INTERVAL } else { Duration::ZERO }));
@@ -213,9 +215,13 @@ impl Session<'_> {
                     self.conn.send_frame(Kind::Stdin, &buffer[..n]);
                     self.run.sent_stdin(n);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.stdin_ready = false,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    // What waits in a terminal that is not ours makes no new event.
+                    self.stdin_ready = stdin.is_in_background();
+                    return;
+                }
                 Err(e) => {
-                    self.print(&format!("cannot read standard input: {e}"));
+                    self.messages.print(&format!("cannot read standard input: {e}"));
                     return self.end_stdin();
                 }
             }
@@ -270,8 +276,12 @@ impl Session<'_> {
         while let Some(output) = self.run.poll_output() {
             match output {
                 Output::Send(input) => self.conn.send(&input),
-                Output::Print(text) => self.print(&text),
+                Output::Print(text) => self.messages.print(&text),
                 Output::Finish(code) => self.code = Some(code),
+                Output::Leave(code) => {
+                    self.conn.finish();
+                    self.code = Some(code);
+                }
                 Output::Stop => {
                     let _ = self.conn.flush();
                     let _ = raise(Signal::SIGSTOP);
@@ -281,25 +291,24 @@ impl Session<'_> {
         }
     }
 
-    fn print(&self, text: &str) {
-        // Nobody may be there to read it, which must not stop us.
-        let line = mpd_io::logging::one_line(text);
-        let _ = writeln!(io::stderr(), "{}: {line}", self.name);
-    }
-
     /// The manager closes the connection by ending: then nothing of the job is left.
     fn wait_for_close(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let until = self.clock.now() + PATIENCE;
         let mut events = Events::with_capacity(16);
-        while !self.closed && self.clock.now() < until {
+        while (!self.closed || self.messages.is_waiting()) && self.clock.now() < until {
+            self.messages.flush();
             let _ = self.conn.flush();
             match self.conn.fill() {
-                Ok(Filled::Closed) | Err(_) => return,
+                Ok(Filled::Closed) | Err(_) => self.closed = true,
                 Ok(_) => {}
             }
             while let Ok(Some(_)) = self.conn.next_frame() {}
-            let _ = self.poll.poll(&mut events, Some(self.clock.until(until)));
+            let wait = self.clock.until(until);
+            let wait = if self.messages.is_waiting() { wait.min(RETRY) } else { wait };
+            if !self.closed || self.messages.is_waiting() {
+                let _ = self.poll.poll(&mut events, Some(wait));
+            }
             self.signals.pending();
         }
     }

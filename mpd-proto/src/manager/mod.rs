@@ -41,6 +41,7 @@ pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 const SIGHUP: u8 = 1;
 const SIGINT: u8 = 2;
+const SIGQUIT: u8 = 3;
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 const SIGTSTP: u8 = 20;
@@ -129,7 +130,7 @@ enum Timer {
     Drain,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Starting,
     Running,
@@ -167,7 +168,12 @@ pub struct Manager {
     interrupts: u32,
     /// The signal that the user wanted the job to end by.
     wanted_end: Option<u8>,
+    /// The user wants everything stopped.
     suspended: bool,
+    /// Everything is.
+    stopped: bool,
+    /// Signals that came before all ranks were there.
+    early: Vec<u8>,
     limit: Option<Duration>,
     timers: Timers<Timer>,
     outputs: VecDeque<Output>,
@@ -187,6 +193,8 @@ impl Manager {
             interrupts: 0,
             wanted_end: None,
             suspended: false,
+            stopped: false,
+            early: Vec::new(),
             limit,
             timers: Timers::default(),
             outputs: VecDeque::new(),
@@ -214,13 +222,13 @@ impl Manager {
             Input::BrokeProtocol(rank, problem) => {
                 self.end_by(now, Failure::BrokeProtocol { rank, problem });
             }
-            Input::Signal(signal) => self.outputs.push_back(Output::SignalRanks(signal)),
+            Input::Signal(signal) => self.signal(now, signal),
             Input::Interrupt => self.interrupt(now, SIGINT),
             Input::HangUp => self.interrupt(now, SIGHUP),
             Input::Suspend => self.suspend(now),
             Input::Resume => self.resume(),
             Input::ConsoleLost => {
-                self.discard();
+                self.discard(now);
                 self.terminate(now, FAILURE_GRACE);
             }
             Input::Kill => {
@@ -228,15 +236,12 @@ impl Manager {
                 self.hurry(now);
                 self.kill();
             }
-            Input::OutputClosed => {
-                self.discard();
-                self.end_by(now, Failure::OutputClosed);
+            Input::OutputClosed => self.end_by(now, Failure::OutputClosed),
+            Input::OutputFailed(problem) => self.end_by(now, Failure::OutputFailed { problem }),
+            Input::TreeStopped if self.suspended => {
+                self.stopped = true;
+                self.outputs.push_back(Output::TellSuspended);
             }
-            Input::OutputFailed(problem) => {
-                self.discard();
-                self.end_by(now, Failure::OutputFailed { problem });
-            }
-            Input::TreeStopped if self.suspended => self.outputs.push_back(Output::TellSuspended),
             Input::TreeStopped => self.outputs.push_back(Output::ContinueTree),
             Input::TreeGone => self.tree_gone(now),
             Input::Drained => self.drained(),
@@ -256,7 +261,7 @@ impl Manager {
                 Timer::Kill => self.kill(),
                 Timer::Stop => self.outputs.push_back(Output::StopTree),
                 Timer::Drain => {
-                    self.discard();
+                    self.discard(now);
                     self.drained();
                 }
             }
@@ -288,9 +293,32 @@ impl Manager {
             self.phase = Phase::Running;
             if self.living == 0 {
                 self.kill();
-            } else if let Some(limit) = self.limit {
+                return;
+            }
+            if let Some(limit) = self.limit {
                 self.timers.set(Timer::Limit, now + limit);
             }
+            for signal in std::mem::take(&mut self.early) {
+                self.outputs.push_back(Output::SignalRanks(signal));
+            }
+            if std::mem::take(&mut self.suspended) {
+                self.suspend(now);
+            }
+        }
+    }
+
+    /// A signal for ranks that are not all there yet waits for them. One that means the end also means
+    /// that nobody waits for a reader any more.
+    fn signal(&mut self, now: Time, signal: u8) {
+        match self.phase {
+            Phase::Starting => self.early.push(signal),
+            Phase::Running | Phase::Ending => {
+                self.outputs.push_back(Output::SignalRanks(signal));
+            }
+            Phase::Killing | Phase::Draining | Phase::Over => {}
+        }
+        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) && self.phase > Phase::Ending {
+            self.hurry(now);
         }
     }
 
@@ -338,7 +366,14 @@ impl Manager {
 
     /// Releases the fence when it is complete; ends the job when it never can be.
     fn review_fence(&mut self, now: Time) {
-        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+        if self.phase == Phase::Ending {
+            // Ranks that end in their own way after ^C may meet once more.
+            if self.fence.take_complete() {
+                self.outputs.push_back(Output::ReleaseFence);
+            }
+            return;
+        }
+        if self.phase > Phase::Ending {
             return;
         }
         if let (OnFailure::End, Some(rank)) = (self.on_failure, self.fence.deserter()) {
@@ -435,24 +470,32 @@ impl Manager {
         }
     }
 
-    fn discard(&mut self) {
-        self.hasty = true;
+    fn discard(&mut self, now: Time) {
+        self.hurry(now);
         self.outputs.push_back(Output::DiscardOutput);
     }
 
     fn suspend(&mut self, now: Time) {
-        if self.phase == Phase::Running && !self.suspended {
-            self.suspended = true;
-            self.outputs.push_back(Output::SignalRanks(SIGTSTP));
-            self.timers.set(Timer::Stop, now + STOP_GRACE);
-        } else {
-            // Nothing left to stop: the console may stop at once.
-            self.outputs.push_back(Output::TellSuspended);
+        match self.phase {
+            // Done when there is everybody to stop.
+            Phase::Starting => self.suspended = true,
+            Phase::Running if !self.suspended => {
+                self.suspended = true;
+                self.outputs.push_back(Output::SignalRanks(SIGTSTP));
+                self.timers.set(Timer::Stop, now + STOP_GRACE);
+            }
+            // Under way; the answer will come.
+            Phase::Running if !self.stopped => {}
+            // Stopped already, or about to end: the console may stop at once.
+            Phase::Running | Phase::Ending | Phase::Killing | Phase::Draining | Phase::Over => {
+                self.outputs.push_back(Output::TellSuspended);
+            }
         }
     }
 
     fn resume(&mut self) {
-        if std::mem::replace(&mut self.suspended, false) {
+        self.stopped = false;
+        if std::mem::replace(&mut self.suspended, false) && self.phase != Phase::Starting {
             self.timers.stop(Timer::Stop);
             self.outputs.push_back(Output::ContinueTree);
         }

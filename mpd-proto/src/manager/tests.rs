@@ -199,7 +199,8 @@ fn a_failed_start_kills_what_was_started() {
 fn output_whose_reader_left_ends_the_job_with_141() {
     let mut story = Story::of(1);
     let outputs = story.tell(Input::OutputClosed);
-    assert_eq!(outputs[0], Output::DiscardOutput);
+    let closed = Output::TellFailed(Failure::OutputClosed);
+    assert_eq!(outputs, [closed, Output::SignalRanks(SIGTERM)], "stderr still flows");
     story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(141)));
 }
@@ -235,4 +236,43 @@ fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
     story.tell(Input::Interrupt);
     story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGKILL, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
+}
+
+#[test]
+fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
+    let mut manager = Manager::new(2, OnFailure::End, None);
+    for input in [Input::Signal(10), Input::Suspend] {
+        manager.handle(Time::ZERO, input);
+        assert_eq!(manager.poll_output(), None);
+    }
+    manager.handle(Time::ZERO, Input::Started);
+    let outputs: Vec<_> = std::iter::from_fn(|| manager.poll_output()).collect();
+    assert_eq!(outputs, [Output::SignalRanks(10), Output::SignalRanks(SIGTSTP)]);
+}
+
+#[test]
+fn a_second_suspension_is_answered_only_when_everything_is_stopped() {
+    let mut story = Story::of(1);
+    story.tell(Input::Suspend);
+    assert_eq!(story.tell(Input::Suspend), []);
+    story.after(STOP_GRACE);
+    assert_eq!(story.tell(Input::TreeStopped), [Output::TellSuspended]);
+    assert_eq!(story.tell(Input::Suspend), [Output::TellSuspended]);
+}
+
+#[test]
+fn ranks_that_end_in_their_own_way_after_an_interrupt_may_still_meet_in_a_fence() {
+    let mut story = Story::of(2);
+    story.tell(Input::Interrupt);
+    story.tell(Input::EnteredFence(Rank(0)));
+    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence]);
+}
+
+#[test]
+fn a_job_that_only_waits_for_its_reader_can_be_terminated() {
+    let mut story = Story::of(1);
+    story.exit(0, 0);
+    story.tell(Input::TreeGone);
+    assert_eq!(story.tell(Input::Signal(SIGTERM)), []);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
 }

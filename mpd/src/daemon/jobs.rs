@@ -117,6 +117,7 @@ impl Jobs {
         };
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
+        let order = ManagerOrder::Start(self.order(&record, &submission)?);
         let lock = self.write_record(number, &record)?;
         let started = spawn_manager(&record.job, &theirs, console, &submission.outputs, lock);
         let pid = match started {
@@ -129,7 +130,7 @@ impl Jobs {
         };
         self.last = number;
         log::info!("job {} started, manager {pid}", record.job);
-        manager.send(&ManagerOrder::Start(self.order(&record, &submission)?));
+        manager.send(&order);
         manager.send_bulk(Kind::Spec, &submission.encoded);
         if let Err(e) = manager.flush() {
             log::warn!("job {}: {e}", record.job);

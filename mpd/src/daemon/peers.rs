@@ -67,7 +67,9 @@ enum Verdict {
 impl Peers {
     /// Takes a fresh connection.
     pub(crate) fn add(&mut self, registry: &Registry, conn: Conn, now: Time) -> io::Result<()> {
-        if self.peers.len() >= MAX_CONSOLES {
+        let consoles =
+            self.peers.values().filter(|p| !matches!(p.state, State::Manager(_))).count();
+        if consoles >= MAX_CONSOLES {
             return Err(io::Error::other("too many connections"));
         }
         let uid = conn.peer()?.uid();
@@ -209,6 +211,9 @@ impl Peer {
                 Ok(None) => break,
                 Err(problem) => {
                     log::warn!("closing a connection: {problem}");
+                    if matches!(self.state, State::Manager(_)) {
+                        return (Verdict::Close, false);
+                    }
                     self.refuse(problem);
                     break;
                 }

@@ -23,6 +23,10 @@ use super::start::{PMI_FD, variables_of};
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
 const PIPE_BYTES: i32 = 256 * 1024;
 
+/// Ranks up to which it is asked: a user has 64 MiB for all his pipes before the kernel makes new ones
+/// tiny.
+const MAX_RANKS_ENLARGED: u32 = 32;
+
 /// Tokens per rank: stdin, stdout, stderr, PMI.
 pub(crate) const TOKENS: usize = 4;
 
@@ -65,6 +69,8 @@ pub(crate) struct Source {
     pub(crate) ending: bool,
     /// Put aside until the gate opens.
     pub(crate) blocked: bool,
+    /// In the queue of sources to be read.
+    pub(crate) queued: bool,
 }
 
 /// The PMI connection of a rank.
@@ -106,7 +112,7 @@ impl Client {
     pub(crate) fn start(
         &mut self,
         registry: &Registry,
-        (rank, first_token): (Rank, usize),
+        (rank, size, first_token): (Rank, u32, usize),
         spawn: &Spawn,
         (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
     ) -> Result<Pid, StartError> {
@@ -130,7 +136,9 @@ impl Client {
         };
         for (stream, pipe) in Stream::BOTH.into_iter().zip([out, err]) {
             set_nonblocking(&pipe)?;
-            let _ = fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+            if size <= MAX_RANKS_ENLARGED {
+                let _ = fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+            }
             watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;
             self.sources[stream.index()].pipe = Some(pipe);
         }

@@ -40,10 +40,11 @@ impl Process {
                 self.run_source(rank, stream);
             }
             End::Pmi => {
-                client.pmi.flush();
                 client.pmi.ending |= event.is_read_closed();
                 if event.is_readable() || event.is_read_closed() {
                     self.talking.push_back(rank);
+                } else {
+                    self.answering.push(rank);
                 }
             }
         }
@@ -60,6 +61,7 @@ impl Process {
                 self.serve_pmi(rank);
             }
         }
+        self.flush_pmi();
         self.serve_sources();
         self.flush_outputs();
         self.expire();
@@ -67,6 +69,7 @@ impl Process {
             self.draining = false;
             self.tell(Input::Drained);
         }
+        self.flush_pmi();
         self.links.flush();
     }
 
@@ -81,9 +84,13 @@ impl Process {
                 }
             }
             Ok((_, Filled::Closed)) | Err(_) => {
-                log::info!("the daemon is gone; the job goes on");
                 self.links.daemon = None;
-                self.look_for_daemon();
+                if self.links.refused {
+                    log::warn!("the new daemon does not know this job; it goes on without");
+                } else {
+                    log::info!("the daemon is gone; the job goes on");
+                    self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
+                }
             }
         }
     }
@@ -162,7 +169,7 @@ impl Process {
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, Self::token_of(rank)),
+            (rank, self.spec.size(), Self::token_of(rank)),
             spawn,
             (fed, &self.null, cgroup),
         );
@@ -223,6 +230,14 @@ impl Process {
                     self.tidy.shm.note();
                     let next = (looks + 1).min(super::MOST_DOUBLINGS);
                     self.timers.set(Timer::Shm(next), now + super::FIRST_LOOK * (1 << next));
+                }
+                Timer::Stopping(looks) => {
+                    if looks >= super::MAX_STOP_LOOKS || tree::descendants_are_stopped() {
+                        self.tell(Input::TreeStopped);
+                    } else {
+                        let next = Timer::Stopping(looks + 1);
+                        self.timers.set(next, now + super::STOP_INTERVAL);
+                    }
                 }
                 Timer::Daemon => self.look_for_daemon(),
             }

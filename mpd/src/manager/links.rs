@@ -13,7 +13,9 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::job::{JobSpec, MAX_SPEC};
-use mpd_proto::message::{JobInput, ManagerOrder, ManagerReport, Opening, StartJob, VERSION};
+use mpd_proto::message::{
+    ConsoleReply, JobInput, ManagerOrder, ManagerReport, Opening, StartJob, VERSION,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
@@ -40,6 +42,8 @@ pub(crate) struct Links {
     console_deaf: bool,
     pub(crate) daemon: Option<Conn>,
     pub(crate) daemon_ready: bool,
+    /// A daemon does not want us.
+    pub(crate) refused: bool,
 }
 
 impl Links {
@@ -56,6 +60,7 @@ impl Links {
             console_open: true,
             console_deaf: false,
             daemon_ready: true,
+            refused: false,
         })
     }
 
@@ -64,6 +69,7 @@ impl Links {
         let daemon = self.daemon.as_mut().context("no daemon")?;
         let mut order = None;
         let mut encoded = Vec::new();
+        let mut closed = false;
         loop {
             while let Some((kind, payload)) = daemon.next_frame()? {
                 match (kind, &order) {
@@ -85,13 +91,14 @@ impl Links {
                     return Ok((start.clone(), spec));
                 }
             }
+            if closed {
+                bail!("the daemon closed the connection");
+            }
             let mut fds = [PollFd::new(daemon.as_fd(), PollFlags::POLLIN)];
             if poll(&mut fds, PollTimeout::from(JOB_PATIENCE_MS))? == 0 {
                 bail!("silence");
             }
-            if daemon.fill()? == Filled::Closed && !daemon.is_partial() {
-                bail!("the daemon closed the connection");
-            }
+            closed = daemon.fill()? == Filled::Closed;
         }
     }
 
@@ -131,6 +138,8 @@ impl Links {
         let mut kill = false;
         while let Some((_, payload)) = daemon.next_frame().map_err(io::Error::other)? {
             kill |= matches!(frame::decode_message(payload), Ok(ManagerOrder::Kill));
+            let refusal = frame::decode_message::<ConsoleReply>(payload);
+            self.refused |= matches!(refusal, Ok(ConsoleReply::Refused { .. }));
         }
         self.daemon_ready = filled == Filled::More;
         Ok((kill, filled))

@@ -70,6 +70,10 @@ fn check(path: &Path) -> Result<bool, Unusable> {
     if metadata.is_dir() {
         return Err(unusable(Errno::EISDIR));
     }
+    if !metadata.is_file() {
+        // As the kernel would say; opening a pipe to look into it would wait for a writer.
+        return Err(unusable(Errno::EACCES));
+    }
     faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)
         .map_err(unusable)?;
     let start = beginning(path);

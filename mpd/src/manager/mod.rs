@@ -61,6 +61,11 @@ const STARTS_PER_TURN: u32 = 8;
 /// Between two rounds of killing; a round follows at once when a child has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
+/// Between two looks whether everything is stopped, and how many there are: a process in the middle of
+/// a system call that cannot be interrupted is not waited for any longer.
+const STOP_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_STOP_LOOKS: u16 = 500;
+
 /// Between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -79,6 +84,8 @@ enum Timer {
     Kill,
     /// Look which files of /dev/shm the job uses, for the n-th time.
     Shm(u8),
+    /// Look for the n-th time whether everything is stopped.
+    Stopping(u16),
     /// Look for a daemon.
     Daemon,
 }
@@ -112,6 +119,8 @@ struct Process {
     runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
     /// PMI connections with something unread.
     talking: VecDeque<Rank>,
+    /// PMI connections with answers to write.
+    answering: Vec<Rank>,
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
@@ -178,6 +187,7 @@ impl Process {
             timers: Timers::default(),
             runnable: VecDeque::new(),
             talking: VecDeque::new(),
+            answering: Vec::new(),
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use mio::unix::SourceFd;
@@ -20,6 +21,9 @@ use mpd_proto::stdio::gate::Gate;
 use mpd_proto::stdio::leaf::Record;
 use mpd_proto::stdio::merge::Merger;
 use mpd_proto::{Rank, Time};
+
+/// Bytes already written that the queue may still hold.
+const COMPACT_AT: usize = 256 * 1024;
 
 /// What a write told about an output.
 #[derive(Debug)]
@@ -124,11 +128,11 @@ impl Sink {
                 Err(e) => return Some(self.fail(&e)),
             }
         }
-        if self.sent == self.queue.len() {
-            self.queue.clear();
+        if self.sent == self.queue.len() || self.sent >= COMPACT_AT {
+            // With a reader that is slow and steady the queue is never empty.
+            self.queue.drain(..self.sent);
             self.sent = 0;
-            // One megabyte line must not keep its memory for ever.
-            self.queue.shrink_to(1 << 18);
+            self.queue.shrink_to(2 * COMPACT_AT);
         }
         self.gate.set_waiting(self.queue.len() - self.sent);
         None
@@ -137,7 +141,9 @@ impl Sink {
     fn fail(&mut self, error: &io::Error) -> Trouble {
         self.discard();
         match error.raw_os_error() {
-            Some(libc::EPIPE | libc::ECONNRESET | libc::EIO) => Trouble::Closed(self.stream),
+            Some(libc::EPIPE | libc::ECONNRESET) => Trouble::Closed(self.stream),
+            // A terminal that was hung up.
+            Some(libc::EIO) if self.output.is_terminal() => Trouble::Closed(self.stream),
             _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
         }
     }
@@ -147,6 +153,7 @@ impl Sink {
         self.gate.close();
         self.queue.clear();
         self.sent = 0;
+        self.mergers = None;
     }
 
     /// A source will send no more.
@@ -207,7 +214,7 @@ impl Outputs {
         console: [OwnedFd; 2],
         spec: &OutputSpec,
         size: u32,
-        file_of: impl Fn(Rank, Stream) -> Option<PathBuf>,
+        file_of: impl Fn(Rank, Stream) -> Option<(PathBuf, u32)>,
     ) -> Result<Self, String> {
         let [out, err] = console;
         let open = |fd, name| Output::new(fd).map_err(|e| format!("{name}: {}", plain(&e)));
@@ -225,11 +232,11 @@ impl Outputs {
         for rank in (0..size).map(Rank) {
             let mut route = console;
             for stream in Stream::BOTH {
-                let Some(path) = file_of(rank, stream) else { continue };
+                let Some((path, mode)) = file_of(rank, stream) else { continue };
                 route[stream.index()] = match files.get(&path) {
                     Some(&at) => at,
                     None => {
-                        let output = create(&path)?;
+                        let output = create(&path, mode)?;
                         let name = path.display().to_string();
                         sinks.push(Sink::new(output, name, stream, &OutputSpec::default(), size));
                         files.insert(path, sinks.len() - 1);
@@ -273,10 +280,12 @@ impl Outputs {
     }
 }
 
-/// Files are made anew, and only as many directories as the pattern names must exist.
-fn create(path: &Path) -> Result<Output, String> {
+/// Files are made anew; their directory must exist.
+fn create(path: &Path, mode: u32) -> Result<Output, String> {
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).open(path);
+    options.write(true).create(true).truncate(true).mode(mode);
+    // A pipe without a reader is refused instead of waited for.
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path);
     file.and_then(|f| Output::new(f.into()))
         .map_err(|e| format!("{}: {}", path.display(), plain(&e)))
 }

@@ -9,7 +9,7 @@ use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::JobNews;
 use nix::sys::signal::Signal;
 
-use super::Process;
+use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
 const ENDS_PER_MESSAGE: usize = 4096;
@@ -32,7 +32,7 @@ impl Process {
             }
             Output::StopTree => {
                 tree::stop_descendants();
-                self.tell(Input::TreeStopped);
+                self.timers.set(Timer::Stopping(0), self.now());
             }
             Output::ContinueTree => tree::continue_descendants(),
             Output::KillTree => {

@@ -46,8 +46,21 @@ impl Process {
         while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
             self.perform_operation(rank, operation);
         }
-        self.clients[rank.index()].pmi.flush();
+        self.answering.push(rank);
         heard
+    }
+
+    /// Writes the answers of a turn. All requests that have come are read before: a client that has
+    /// its answer runs at once, and would run in between.
+    pub(super) fn flush_pmi(&mut self) {
+        while let Some(rank) = self.answering.pop() {
+            self.clients[rank.index()].pmi.flush();
+            // Requests that waited for room in the output come now.
+            while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+                self.perform_operation(rank, operation);
+                self.answering.push(rank);
+            }
+        }
     }
 
     fn perform_operation(&mut self, rank: Rank, operation: Operation) {
@@ -89,10 +102,10 @@ impl Process {
 
     /// Lets every rank go that waits in the fence.
     pub(super) fn release_fence(&mut self) {
-        for client in &mut self.clients {
+        for (rank, client) in (0..).map(Rank).zip(&mut self.clients) {
             if client.pmi.session.phase() == Phase::InFence {
                 client.pmi.session.answer(Answer::Fence);
-                client.pmi.flush();
+                self.answering.push(rank);
             }
         }
         // A client may have sent its next request together with the fence.

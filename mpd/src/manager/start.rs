@@ -77,7 +77,7 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
     let size = u64::from(spec.size());
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
-    let per_rank = 3 + files.filter(|f| f.names(b'r') || f.names(b'p')).count() as u64;
+    let per_rank = 3 + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + u64::from(spec.stdin.count_below(spec.size())) + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {

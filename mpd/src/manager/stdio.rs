@@ -104,7 +104,8 @@ impl Process {
     /// A source became readable, or its gate opened.
     pub(super) fn run_source(&mut self, rank: Rank, stream: Stream) {
         let source = &mut self.clients[rank.index()].sources[stream.index()];
-        if source.ready && !source.blocked {
+        if source.ready && !source.blocked && !source.queued {
+            source.queued = true;
             self.runnable.push_back((rank, stream));
         }
     }
@@ -112,6 +113,7 @@ impl Process {
     pub(super) fn serve_sources(&mut self) {
         for _ in 0..self.runnable.len() {
             if let Some((rank, stream)) = self.runnable.pop_front() {
+                self.clients[rank.index()].sources[stream.index()].queued = false;
                 self.serve_source(rank, stream);
             }
         }
@@ -125,6 +127,9 @@ impl Process {
                 return;
             }
             let Some(pipe) = &mut source.pipe else { return };
+            if source.blocked {
+                return;
+            }
             if !self.outputs.sinks[route].admits(rank, stream) {
                 source.blocked = true;
                 self.timers.stop(Timer::Line(number(rank, stream)));
@@ -311,19 +316,20 @@ fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid:
     })
 }
 
-/// The file that a stream of a rank goes to instead of the console's output. Relative names are seen
+/// The file, and its mode, that a stream of a rank goes to instead of the console's output. Relative names are seen
 /// from the directory of the first program, which is where `mpirun` was started unless told otherwise.
 pub(super) fn file_of(
     spec: &JobSpec,
     order: &StartJob,
     rank: Rank,
     stream: Stream,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, u32)> {
     let pattern = match stream {
         Stream::Out => spec.output.outfile.as_ref()?,
         Stream::Err => spec.output.errfile.as_ref()?,
     };
     let name = fill(pattern, spec, order, rank, 0);
-    let directory = &spec.argsets[spec.argset_of(rank)].directory;
-    Some(Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(&name)))
+    let argset = &spec.argsets[spec.argset_of(rank)];
+    let path = Path::new(OsStr::from_bytes(&argset.directory)).join(OsStr::from_bytes(&name));
+    Some((path, 0o666 & !argset.umask))
 }

@@ -1,0 +1,34 @@
+//! Our place under a terminal: whether it is there, and whether a shell could wake us from a stop.
+
+use std::fs;
+
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
+
+/// Whether we have a controlling terminal that still works.
+pub fn is_there() -> bool {
+    fs::File::open("/dev/tty").is_ok()
+}
+
+/// Whether our process group has a parent in another group of the session: a shell with job control.
+/// Without one the kernel ignores SIGTSTP, since nobody could continue what it stops.
+pub fn has_job_control() -> bool {
+    const MAX_ANCESTORS: usize = 64;
+    let own = getpgrp();
+    let mut ancestor = getppid();
+    for _ in 0..MAX_ANCESTORS {
+        match getpgid(Some(ancestor)) {
+            Ok(group) if group == own => {}
+            Ok(_) => return getsid(Some(ancestor)) == getsid(None),
+            Err(_) => return false,
+        }
+        let Some(parent) = parent_of(ancestor) else { return false };
+        ancestor = parent;
+    }
+    false
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    parent.trim().parse().ok().map(Pid::from_raw)
+}
