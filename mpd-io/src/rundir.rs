@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -154,11 +155,10 @@ impl RunDir {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(|e| Self::system(&path, e))?;
-        let lock =
-            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| match e {
-                Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
-                e => Self::system(&path, e.into()),
-            })?;
+        let lock = self.lock(file).map_err(|e| match e {
+            Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
+            e => Self::system(&path, e.into()),
+        })?;
         // We hold the lock: whatever socket is there belongs to nobody.
         match fs::remove_file(&socket) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Self::system(&socket, e)),
@@ -170,6 +170,23 @@ impl RunDir {
             })
             .map_err(|e| Self::system(&socket, e))?;
         Ok((lock, listener))
+    }
+
+    /// Takes the lock. A holder that serves nobody is just starting or just dying (the kernel lifts the
+    /// lock of a killed process a little later): it is waited for.
+    fn lock(&self, mut file: File) -> Result<Flock<File>, Errno> {
+        const TRIES: usize = 100;
+        const INTERVAL: Duration = Duration::from_millis(20);
+        for _ in 0..TRIES {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((_, Errno::EWOULDBLOCK)) if matches!(self.connect(), Ok(Some(_))) => break,
+                Err((unlocked, Errno::EWOULDBLOCK)) => file = unlocked,
+                Err((_, e)) => return Err(e),
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Err(Errno::EWOULDBLOCK)
     }
 
     /// Connects to the daemon of this directory; `None` when there is none.

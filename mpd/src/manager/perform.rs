@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::Rank;
-use mpd_proto::manager::{Input, Output};
+use mpd_proto::manager::Output;
 use mpd_proto::message::JobNews;
 use nix::sys::signal::Signal;
 
