@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A control group made for one job. Removed by [`Cgroup::remove`], not by drop: its job may outlive
 /// the process that made it.
@@ -19,7 +20,8 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes a group called `name` below this process's own, if that is possible.
     pub fn create(name: &str) -> Option<Self> {
-        let path = own_group()?.join(name);
+        static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let path = OWN.get_or_init(own_group).as_ref()?.join(name);
         fs::create_dir(&path).ok()?;
         let group = Self::open(&path).ok();
         if group.is_none() {

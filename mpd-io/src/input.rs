@@ -1,35 +1,18 @@
-//! Reading an inherited standard input without ever blocking and without touching shared flags: the
-//! counterpart of [`crate::output`].
+//! Reading a standard input that a user gave us, without ever blocking. See [`crate::inherited`].
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
-use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::{getpgrp, isatty, read, tcgetpgrp};
+use nix::unistd::{getpgrp, read, tcgetpgrp};
 
-#[derive(Debug, PartialEq, Eq)]
-enum How {
-    /// Never blocks, and epoll does not take it.
-    File,
-    /// Opened by ourselves, non-blocking.
-    Own,
-    Socket,
-    /// Shared flags: polled before each read.
-    Polled,
-}
+use crate::inherited::{How, Inherited, Way};
 
-/// A standard input that a user gave us.
+/// A standard input.
 #[derive(Debug)]
 pub struct Input {
-    fd: OwnedFd,
-    how: How,
-    terminal: bool,
+    stream: Inherited,
 }
 
 impl Input {
@@ -38,28 +21,19 @@ impl Input {
     /// # Errors
     /// When the kernel cannot say what it is.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        let kind = SFlag::from_bits_truncate(fstat(&fd)?.st_mode) & SFlag::S_IFMT;
-        let terminal = isatty(&fd).unwrap_or(false);
-        let (fd, how) = match kind {
-            SFlag::S_IFSOCK => (fd, How::Socket),
-            SFlag::S_IFIFO | SFlag::S_IFCHR => match reopen(&fd) {
-                Ok(own) => (own, How::Own),
-                Err(_) => (fd, How::Polled),
-            },
-            _ => (fd, How::File),
-        };
-        Ok(Self { fd, how, terminal })
+        Ok(Self { stream: Inherited::new(fd, Way::In)? })
     }
 
     /// Whether there is never anything to wait for.
     pub fn is_always_ready(&self) -> bool {
-        self.how == How::File
+        self.stream.how == How::File
     }
 
     /// Whether this is a terminal whose input belongs to another process group now. Reading it would
     /// stop us.
     pub fn is_in_background(&self) -> bool {
-        self.terminal && tcgetpgrp(&self.fd).is_ok_and(|foreground| foreground != getpgrp())
+        self.stream.is_terminal
+            && tcgetpgrp(&self.stream).is_ok_and(|foreground| foreground != getpgrp())
     }
 
     /// Reads what is there now; 0 bytes mean the end.
@@ -68,16 +42,11 @@ impl Input {
     /// `WouldBlock`, or the system's.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let result = match self.how {
-                How::File | How::Own => read(&self.fd, buffer),
-                How::Socket => recv(self.fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT),
-                How::Polled => {
-                    let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
-                    match poll(&mut fds, PollTimeout::ZERO)? {
-                        0 => Err(Errno::EAGAIN),
-                        _ => read(&self.fd, buffer),
-                    }
-                }
+            let result = match self.stream.how {
+                How::File | How::Own => read(&self.stream, buffer),
+                How::Socket => recv(self.stream.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT),
+                How::Polled if self.stream.is_ready()? => read(&self.stream, buffer),
+                How::Polled => Err(Errno::EAGAIN),
             };
             match result {
                 Err(Errno::EINTR) => {}
@@ -91,14 +60,8 @@ impl Input {
     }
 }
 
-fn reopen(fd: &impl AsFd) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    Ok(OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?.into())
-}
-
 impl AsRawFd for Input {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.stream.as_raw_fd()
     }
 }

@@ -12,6 +12,7 @@
 pub mod cgroup;
 pub mod clock;
 pub mod conn;
+mod inherited;
 pub mod input;
 pub mod ipc;
 pub mod logging;

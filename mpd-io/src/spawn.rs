@@ -6,6 +6,7 @@
 use std::ffi::{CString, NulError, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
@@ -153,6 +154,13 @@ impl Spawn {
             }
         }
     }
+}
+
+/// Our own environment, byte for byte, for children that get it unchanged.
+pub fn own_environment() -> Vec<Vec<u8>> {
+    std::env::vars_os()
+        .map(|(name, value)| [name.into_vec(), b"=".to_vec(), value.into_vec()].concat())
+        .collect()
 }
 
 fn pointers<'a>(strings: impl Iterator<Item = &'a CString>) -> Vec<*const c_char> {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::spawn::Spawn;
+use mpd_io::spawn::{Spawn, own_environment};
 
 use crate::cli::Cli;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
     let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
     let writer = OwnedFd::from(writer);
-    let spawn = Spawn::new(b"/proc/self/exe", arguments(cli)?, environment())?;
+    let spawn = Spawn::new(b"/proc/self/exe", arguments(cli)?, own_environment())?;
     spawn
         .start(&[null.as_fd(), null.as_fd(), null.as_fd(), writer.as_fd()], &[], None)
         .context("cannot start the daemon")?;
@@ -54,12 +54,4 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     }
     words.extend((0..cli.verbose).map(|_| b"--verbose".to_vec()));
     Ok(words)
-}
-
-/// Our environment, byte for byte.
-pub(crate) fn environment() -> Vec<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt;
-    std::env::vars_os()
-        .map(|(name, value)| [name.into_vec(), b"=".to_vec(), value.into_vec()].concat())
-        .collect()
 }

@@ -4,14 +4,14 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::spawn::Spawn;
+use mpd_io::spawn::{Spawn, own_environment};
 use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobSpec, MAX_SPEC};
 use mpd_proto::message::{Opening, VERSION};
@@ -82,10 +82,8 @@ fn start_private() -> Result<(Conn, Option<Pid>)> {
     let program = find_mpd()?;
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
     let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
-    let environment: Vec<Vec<u8>> = std::env::vars_os()
-        .map(|(name, value)| [name.into_vec(), b"=".to_vec(), value.into_vec()].concat())
-        .collect();
-    let spawn = Spawn::new(program.as_os_str().as_bytes(), ["mpd", "--private"], environment)?;
+    let spawn =
+        Spawn::new(program.as_os_str().as_bytes(), ["mpd", "--private"], own_environment())?;
     let stderr = std::io::stderr();
     let pid = spawn
         .start(&[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()], &[], None)

@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
-use mpd_io::spawn::Spawn;
+use mpd_io::spawn::{Spawn, own_environment};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::frame::Kind;
 use mpd_proto::job::JobSpec;
@@ -314,7 +314,7 @@ fn spawn_manager(
     let lock_fd = lock.as_ref().map_or(null.as_fd(), |lock| lock.as_fd());
     let argv =
         [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
-    let spawn = Spawn::new(b"/proc/self/exe", argv, crate::start::environment())?;
+    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let stderr = std::io::stderr();
     let descriptors = [
         null.as_fd(),
@@ -336,7 +336,7 @@ fn spawn_sweeper(record: &JobRecord, file: Option<PathBuf>) -> Result<Pid> {
     if let Some(file) = file {
         argv.extend([b"--record-file".to_vec(), file.into_os_string().into_vec()]);
     }
-    let spawn = Spawn::new(b"/proc/self/exe", argv, crate::start::environment())?;
+    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let stderr = std::io::stderr();
     spawn
         .start(&[null.as_fd(), null.as_fd(), stderr.as_fd()], &[], None)

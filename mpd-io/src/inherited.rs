@@ -1,0 +1,101 @@
+//! A standard stream that a user gave us, to be used without blocking and without touching flags that
+//! other processes share.
+//!
+//! A pipe or terminal is opened a second time through `/proc/self/fd`, which gives a descriptor with
+//! flags of its own. A socket is used with `MSG_DONTWAIT`. A regular file never blocks. Where a second
+//! opening is refused, the descriptor is polled before each use.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::isatty;
+
+/// How the descriptor has to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Never blocks, and epoll does not take it.
+    File,
+    /// Opened by ourselves, non-blocking.
+    Own,
+    /// With flags per call.
+    Socket,
+    /// Shared flags, not ours to set: polled first.
+    Polled,
+}
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// A standard stream.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    pub(crate) fd: OwnedFd,
+    pub(crate) how: How,
+    way: Way,
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
+    pub(crate) is_terminal: bool,
+    pub(crate) is_pipe: bool,
+}
+
+impl Inherited {
+    /// Takes over `fd`.
+    ///
+    /// # Errors
+    /// When the kernel cannot say what it is.
+    pub(crate) fn new(fd: OwnedFd, way: Way) -> io::Result<Self> {
+        let stat = fstat(&fd)?;
+        let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
+        let (fd, how) = match kind {
+            SFlag::S_IFSOCK => (fd, How::Socket),
+            SFlag::S_IFIFO | SFlag::S_IFCHR => match reopen(&fd, way) {
+                Ok(own) => (own, How::Own),
+                Err(_) => (fd, How::Polled),
+            },
+            _ => (fd, How::File),
+        };
+        let is_terminal = kind == SFlag::S_IFCHR && isatty(&fd).unwrap_or(false);
+        let identity = (stat.st_dev, stat.st_ino);
+        Ok(Self { fd, how, way, identity, is_terminal, is_pipe: kind == SFlag::S_IFIFO })
+    }
+
+    /// Whether it can be used now without blocking.
+    pub(crate) fn is_ready(&self) -> nix::Result<bool> {
+        let wanted = match self.way {
+            Way::In => PollFlags::POLLIN,
+            Way::Out => PollFlags::POLLOUT,
+        };
+        let mut fds = [PollFd::new(self.fd.as_fd(), wanted)];
+        Ok(poll(&mut fds, PollTimeout::ZERO)? > 0)
+    }
+}
+
+/// The same open file with a description of its own, so that the flag set here is seen by nobody else.
+fn reopen(fd: &impl AsFd, way: Way) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = OpenOptions::new();
+    options.read(way == Way::In).write(way == Way::Out).custom_flags(flags.bits());
+    Ok(options.open(path)?.into())
+}
+
+impl AsFd for Inherited {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Inherited {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
