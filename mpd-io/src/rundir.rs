@@ -5,13 +5,16 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_proto::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{User, geteuid};
 
 use crate::conn::Conn;
@@ -180,13 +183,27 @@ impl RunDir {
         for _ in 0..TRIES {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(lock),
-                Err((_, Errno::EWOULDBLOCK)) if matches!(self.connect(), Ok(Some(_))) => break,
+                Err((_, Errno::EWOULDBLOCK)) if self.is_served() => break,
                 Err((unlocked, Errno::EWOULDBLOCK)) => file = unlocked,
                 Err((_, e)) => return Err(e),
             }
             std::thread::sleep(INTERVAL);
         }
         Err(Errno::EWOULDBLOCK)
+    }
+
+    /// Whether the daemon here answers, or at least keeps silent: one that was killed accepts for some
+    /// moments more, and then closes.
+    fn is_served(&self) -> bool {
+        const PATIENCE_MS: u16 = 2_000;
+        let Ok(Some(mut conn)) = self.connect() else { return false };
+        conn.send(&Opening::Status { version: VERSION });
+        if conn.flush().is_err() {
+            return false;
+        }
+        let mut fds = [PollFd::new(conn.as_fd(), PollFlags::POLLIN)];
+        let silent = poll(&mut fds, PollTimeout::from(PATIENCE_MS)).is_ok_and(|ready| ready == 0);
+        silent || (conn.fill().is_ok() && conn.is_partial())
     }
 
     /// Connects to the daemon of this directory; `None` when there is none.

@@ -3,6 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use nix::sys::stat::Mode;
+
 use crate::run::{Output, Run};
 use crate::suite::{Suite, is_root, skip, tell};
 
@@ -27,6 +29,14 @@ impl Bad {
         let path = self.suite.path("work").join(name);
         std::fs::write(&path, text).expect("a file");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("chmod");
+        path.display().to_string()
+    }
+
+    /// A named pipe that nobody has open, with the mode of a program.
+    fn pipe(&self, name: &str) -> String {
+        let path = self.suite.path("work").join(name);
+        nix::unistd::mkfifo(&path, Mode::from_bits_truncate(0o755)).expect("mkfifo");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("chmod");
         path.display().to_string()
     }
 
@@ -237,5 +247,50 @@ fn a_missing_tmpdir_is_named_or_done_without() {
     let output = bad.mpirun(&["-n", "2", "true"]).env("TMPDIR", "/no/such/tmp").output();
     if output.exit_code() != Some(0) {
         bad.refused(&output, 125, &["/no/such/tmp"]);
+    }
+}
+
+#[test]
+fn a_pipe_is_no_program() {
+    let bad = Bad::new();
+    let pipe = bad.pipe("pipe");
+    let output = bad.mpirun(&["-n", "2", &pipe]).deadline(10).output();
+    bad.refused(&output, 126, &["pipe", "Permission denied"]);
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_refused_as_an_output_file() {
+    let bad = Bad::new();
+    let pipe = bad.pipe("pipe");
+    for option in ["-outfile-pattern", "-errfile-pattern"] {
+        let output = bad.mpirun(&[option, &pipe, "-n", "2", "echo", "x"]).deadline(10).output();
+        bad.refused(&output, 125, &["pipe"]);
+    }
+}
+
+#[test]
+fn an_output_file_cannot_be_named_after_a_process_id() {
+    let bad = Bad::new();
+    for option in ["-outfile-pattern", "-errfile-pattern"] {
+        let output = bad.mpirun(&[option, "o.%p", "-n", "2", "true"]).output();
+        bad.refused(&output, 125, &[option, "%p"]);
+        assert_eq!(output.err().lines().count(), 1, "{output}");
+    }
+}
+
+#[test]
+fn output_beyond_the_limit_of_file_size_is_named() {
+    let suite = Suite::new();
+    let limited = || {
+        let run = suite.command(suite.program("t-run")).arg("file-size=1000000");
+        run.arg(suite.program("mpirun"))
+    };
+    let file = std::fs::File::create(suite.path("work/all")).expect("a file");
+    for run in [limited().args(["-outfile-pattern", "out.%r"]), limited().stdout(file)] {
+        let flood = suite.program("t-flood");
+        let output = run.args(["-n", "2", &flood, "bytes=4000000"]).output();
+        output.code(125).says(&["File too large"]).brief();
+        assert!(!output.err().contains("died"), "{output}");
+        suite.gone(&[]);
     }
 }

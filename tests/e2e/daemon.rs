@@ -9,7 +9,7 @@ use mpd_tests::random::Random;
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
-use crate::run::{comes_true, sample, wait_until};
+use crate::run::{Run, comes_true, sample, wait_until};
 use crate::signals::Recorders;
 use crate::suite::{Suite, is_root, skip};
 
@@ -255,4 +255,85 @@ fn allow(suite: &Suite, path: &str, mode: u32) {
 fn assert_serves(suite: &Suite, daemon: &Process) {
     assert_eq!(suite.daemon().pid, daemon.pid, "the same daemon as before");
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+}
+
+#[test]
+fn a_manager_that_a_new_daemon_does_not_know_leaves_it_in_peace() {
+    let suite = Suite::new();
+    let old = suite.start_daemon();
+    let script = "echo ready; until [ -e stop ]; do sleep 0.02; done; exit 7";
+    let job = suite.mpirun(["-n", "1", "sh", "-c", script]).start();
+    job.shows("ready");
+    process::send(old.pid, Signal::SIGKILL);
+    wait_until("it is dead", || Process::read(old.pid).is_none_or(|daemon| !daemon.is_alive()));
+    for record in std::fs::read_dir(suite.rundir().join("jobs")).expect("the records") {
+        std::fs::remove_file(record.expect("a record").path()).expect("unlink");
+    }
+    let lines = || {
+        let log = std::fs::read_to_string(suite.path("mpd.log")).unwrap_or_default();
+        log.lines().count()
+    };
+    let before = lines();
+    let new = suite.start_daemon();
+    // What is looked for is something that goes on, so that the time is what it needs.
+    let many = comes_true(Duration::from_secs(2), || lines() > before + 50);
+    assert!(!many, "{} lines in its log", lines() - before);
+    std::fs::write(suite.path("work/stop"), "").expect("the stop file");
+    job.wait().code(7);
+    suite.gone(&[new.pid]);
+}
+
+#[test]
+fn a_run_directory_may_be_relative_to_where_it_is_named() {
+    let suite = Suite::new();
+    let socket = suite.path("work/r/mpd.sock");
+    let asked = |run: Run| run.output().exit_code() == Some(0);
+    let job = || suite.mpirun(["-n", "2", "echo", "x"]).env("MPD_RUNDIR", "r");
+    for option in [true, false] {
+        let daemon = |words: &[&str]| {
+            let run = suite.mpd(words);
+            if option { run.args(["--rundir", "r"]) } else { run.env("MPD_RUNDIR", "r") }
+        };
+        let log = suite.path("relative.log").display().to_string();
+        let running = daemon(&["--log-file", &log]).start();
+        wait_until("it serves", || asked(daemon(&["--status"])));
+        job().output().code(0).quiet().prints("x\nx\n");
+        assert!(socket.exists());
+        running.send(Signal::SIGTERM);
+        running.wait().code(0);
+        assert!(!socket.exists(), "its socket is gone with it");
+        daemon(&["--daemon", "--log-file", &log]).output().code(0);
+        job().output().code(0).quiet().prints("x\nx\n");
+        let serving = suite.processes().into_iter().find(Process::is_daemon).expect("a daemon");
+        process::send(serving.pid, Signal::SIGTERM);
+        suite.gone(&[]);
+        assert!(!socket.exists(), "its socket is gone with it");
+    }
+}
+
+#[test]
+fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
+    if !is_root() {
+        return skip("directories of two users: needs root, to be both");
+    }
+    let suite = Suite::as_user(60_206);
+    suite.new_directory("theirs");
+    std::os::unix::fs::chown(suite.path("theirs"), Some(60_202), Some(60_202)).expect("chown");
+    let job = || {
+        let run = suite.mpirun(["-n", "2", "echo", "x"]).without_env("MPD_RUNDIR");
+        run.env("XDG_RUNTIME_DIR", suite.path("theirs")).output()
+    };
+    job().code(0).quiet().prints("x\nx\n");
+    // The next to be looked for.
+    let host = suite.command("hostname").output().out();
+    let taken = tempfile::Builder::new()
+        .prefix(&format!("mpd-60206-{}", host.trim()))
+        .rand_bytes(0)
+        .tempdir_in("/tmp")
+        .expect("a directory of root");
+    let name = taken.path().display().to_string();
+    job().code(0).says(&[&name]).brief().prints("x\nx\n");
+    let run = suite.mpirun(["-n", "2", "true"]).env("MPD_RUNDIR", &name);
+    run.output().code(125).says(&[&name]).brief();
+    suite.gone(&[]);
 }

@@ -1,7 +1,11 @@
 //! The options of `mpirun`, in the spellings of the MPI standard, of MPD and of Hydra.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
+use nix::sys::signal::Signal;
+
+use crate::process;
 use crate::suite::Suite;
 
 #[test]
@@ -273,4 +277,24 @@ fn count(set: &str) -> usize {
     set.split(',')
         .map(|part| part.split_once('-').map_or(1, |(a, b)| number(b) - number(a) + 1))
         .sum()
+}
+
+#[test]
+fn output_files_have_the_umask_of_mpiruns_caller() {
+    let suite = Suite::new();
+    let with = |mask: &str, program: &str| {
+        let run = suite.command(suite.program("t-run")).arg(format!("umask={mask}"));
+        run.arg(suite.program(program))
+    };
+    for (daemons, callers, expected) in [("022", "077", 0o600), ("077", "022", 0o644)] {
+        with(daemons, "mpd").arg("--daemon").output().code(0);
+        let daemon = suite.daemon().pid;
+        let name = format!("out.{callers}");
+        let words = ["-outfile-pattern", &name, "-n", "1", "echo", "x"];
+        with(callers, "mpirun").args(words).output().code(0).quiet();
+        let file = fs::metadata(suite.path("work").join(&name)).expect("the file");
+        assert_eq!(file.permissions().mode() & 0o777, expected, "{callers}");
+        process::send(daemon, Signal::SIGTERM);
+        suite.gone(&[]);
+    }
 }

@@ -1,6 +1,8 @@
 //! Output arrives whole, in the order of its rank, and soon; a reader that stops costs no memory.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use mpd_tests::lines::{Lines, Stream, rank_of};
@@ -207,7 +209,7 @@ fn a_reader_that_stops_and_goes_on_gets_every_byte() {
         suite.running("t-lines").len() == RANKS && !(0..20).any(|_| writing())
     });
     let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut pipe, &mut bytes).expect("a pipe");
+    Read::read_to_end(&mut pipe, &mut bytes).expect("a pipe");
     job.wait().code(0).quiet();
     check_stream(&bytes, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 500);
 }
@@ -219,4 +221,104 @@ fn a_closed_stdout_ends_a_job_that_writes_to_it() {
     output.code(0);
     let output = suite.bash("$MPIRUN -n 2 sleep 0.1 >&-").output();
     output.code(0);
+}
+
+#[test]
+fn a_slow_and_steady_reader_makes_the_manager_no_larger() {
+    let suite = Suite::new();
+    for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {
+        let run = suite.mpirun(options).arg(suite.program("t-flood")).arg("seconds=60");
+        let mut job = run.start_unread();
+        let mut pipe = job.take_stdout();
+        let manager = suite.manager();
+        let mut buffer = [0; 4096];
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(sample(1_500, 60_000)) {
+            assert!(pipe.read(&mut buffer).expect("a pipe") > 0);
+            // The pace of the reader.
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        for process in [&manager, &job.process()] {
+            let peak = process.peak_kib();
+            assert!(peak < 16 * 1024, "{peak} KiB: {process}");
+        }
+        job.send(Signal::SIGINT);
+        drop(pipe);
+        job.wait().failed();
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn what_is_written_after_the_reader_of_stdout_has_left_reaches_stderr() {
+    let suite = Suite::new();
+    let script = "[ $PMI_RANK = 0 ] && while :; do echo y; sleep 0.01; done; \
+                  trap 'sleep 0.2; echo important >&2; exit 0' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let file = File::create(suite.path("work/errors")).expect("a file");
+    let run = suite.mpirun(["-n", "2", "bash", "-c", script]).stderr(file);
+    let mut job = run.start_unread();
+    let lines = BufReader::new(job.take_stdout()).lines();
+    // The pipe is closed with the iterator, as `| grep -m1 ready` would.
+    assert!({ lines }.any(|line| line.expect("a line") == "ready"));
+    job.wait().code(141);
+    let errors = std::fs::read_to_string(suite.path("work/errors")).expect("the file");
+    assert!(errors.contains("important"), "stderr is {errors:?}");
+    suite.gone(&[]);
+}
+
+#[test]
+fn merged_output_whose_reader_leaves_ends_the_job() {
+    let suite = Suite::new();
+    let run = suite.mpirun(["-m", "-n", "4"]).arg(suite.program("t-flood")).arg("seconds=60");
+    let mut job = run.start_unread();
+    let mut pipe = job.take_stdout();
+    assert!(pipe.read(&mut [0; 100]).expect("a pipe") > 0);
+    drop(pipe);
+    job.wait().code(141).quiet();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_full_pipe_for_both_streams_that_nobody_reads_does_not_keep_mpirun_from_ending() {
+    let suite = Suite::new();
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let fail = "until [ -e fail ]; do sleep 0.02; done; exit 3";
+    let run = suite.mpirun(["-n", "1"]).arg(suite.program("t-flood")).arg("seconds=60");
+    let run = run.args([":", "-n", "1", "sh", "-c", fail]).stderr(writer.try_clone().expect("dup"));
+    let mut job = run.stdout(writer).start();
+    wait_until("a writer that sleeps", || sleeps(&suite));
+    std::fs::write(suite.path("work/fail"), "").expect("a file");
+    wait_until("the ranks are gone", || suite.running("t-flood").is_empty());
+    job.send(Signal::SIGINT);
+    // Of two that are sent at once, one would be seen.
+    wait_until("the first is taken", || {
+        job.has_ended() || !job.process().is_yet_to_take(Signal::SIGINT)
+    });
+    job.send(Signal::SIGINT);
+    job.wait().failed();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_job_that_is_over_and_waits_for_its_reader_ends_on_sigterm() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    // Each rank's output fits into its pipe, that of all does not fit into the reader's.
+    let mut job = suite.ranks(60, "t-lastbytes", &["60000"]).start_unread();
+    let _pipe = job.take_stdout();
+    let manager = suite.manager();
+    wait_until("the ranks are gone", || {
+        suite.processes().iter().all(|process| process.parent != manager.pid)
+    });
+    assert!(!job.has_ended(), "it waits for its reader");
+    job.send(Signal::SIGTERM);
+    job.wait().failed();
+    suite.only_the_daemon_is_left();
+}
+
+/// Whether the one flooding rank waits, in many looks.
+fn sleeps(suite: &Suite) -> bool {
+    let asleep = || suite.running("t-flood").iter().all(|process| process.state == 'S');
+    suite.running("t-flood").len() == 1 && (0..20).all(|_| asleep())
 }

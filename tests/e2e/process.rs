@@ -93,6 +93,23 @@ impl Process {
         pids().into_iter().filter_map(Self::read).filter(zombie).count()
     }
 
+    /// Whether it has a handler for this signal.
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        self.has_in("SigCgt:", signal)
+    }
+
+    /// Whether this signal was sent to it and not yet taken.
+    pub(crate) fn is_yet_to_take(&self, signal: Signal) -> bool {
+        self.has_in("ShdPnd:", signal)
+    }
+
+    fn has_in(&self, name: &str, signal: Signal) -> bool {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix(name));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        mask >> (signal as i32 - 1) & 1 == 1
+    }
+
     fn status(&self, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(name));

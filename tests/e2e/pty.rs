@@ -35,11 +35,7 @@ impl Terminal {
     /// bash with job control. `$MPIRUN` is the program, `$T` the directory of the helpers, `$D` the
     /// given one.
     pub(crate) fn with_shell(suite: &Suite, directory: &str) -> Self {
-        let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC);
-        let master = master.expect("a terminal");
-        grantpt(&master).expect("grantpt");
-        unlockpt(&master).expect("unlockpt");
-        let name = ptsname_r(&master).expect("the name of a terminal");
+        let (master, name) = open();
         let helpers = suite.program("t-run").trim_end_matches("/t-run").to_owned();
         let shell = suite
             .command(suite.program("t-run"))
@@ -137,6 +133,16 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// A new terminal: the side where the keys are, and its name for those who run in it.
+pub(crate) fn open() -> (PtyMaster, String) {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC);
+    let master = master.expect("a terminal");
+    grantpt(&master).expect("grantpt");
+    unlockpt(&master).expect("unlockpt");
+    let name = ptsname_r(&master).expect("the name of a terminal");
+    (master, name)
 }
 
 /// Never blocks in a read, so that it can let go of the terminal.

@@ -72,6 +72,11 @@ impl Run {
         self
     }
 
+    pub(crate) fn without_env(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
     pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -102,6 +107,11 @@ impl Run {
 
     pub(crate) fn stdout(mut self, to: impl Into<Stdio>) -> Self {
         self.command.stdout(to);
+        self
+    }
+
+    pub(crate) fn stderr(mut self, to: impl Into<Stdio>) -> Self {
+        self.command.stderr(to);
         self
     }
 
@@ -311,6 +321,14 @@ impl Output {
     /// Fails unless it exited with this code.
     pub(crate) fn code(&self, expected: i32) -> &Self {
         assert_eq!(self.status.code(), Some(expected), "exit code of {self}");
+        self
+    }
+
+    /// Fails unless this signal ended it, before it could catch it or as a shell would report it.
+    pub(crate) fn ended_by(&self, signal: Signal) -> &Self {
+        let number = signal as i32;
+        let ended = self.status.code() == Some(128 + number);
+        assert!(ended || self.status.signal() == Some(number), "not ended by {signal}: {self}");
         self
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -171,7 +172,7 @@ fn a_second_sigint_kills_at_once() {
     job.send(Signal::SIGINT);
     job.wait().code(130);
     // On a machine so slow that the grace was over, nothing can be said.
-    if first.elapsed() < std::time::Duration::from_secs(1) {
+    if first.elapsed() < Duration::from_secs(1) {
         assert!(recorders.ranks_got().iter().all(|got| !got.contains_key("SIGTERM")));
     }
     recorders.are_gone();
@@ -283,4 +284,81 @@ fn a_rank_that_stops_does_not_disturb_the_kill() {
     process::send(ranks[1].pid, Signal::SIGKILL);
     job.wait().code(137).says(&["killed by signal 9"]);
     suite.gone(&[]);
+}
+
+#[test]
+fn no_signal_is_lost_in_the_first_milliseconds() {
+    let suite = Suite::new();
+    for served in [false, true] {
+        if served {
+            suite.start_daemon();
+        }
+        for (milliseconds, signal) in (0..=12)
+            .flat_map(|milliseconds| [Signal::SIGTERM, Signal::SIGINT].map(|s| (milliseconds, s)))
+        {
+            let job = suite.mpirun(["-n", "2", "sleep", "60"]).deadline(20).start();
+            // Anywhere in its start.
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            job.send(signal);
+            job.wait().ended_by(signal);
+        }
+        suite.no_job_is_left();
+    }
+}
+
+#[test]
+fn a_signal_before_the_daemon_answers_keeps_the_job_from_running_on() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    process::send(daemon.pid, Signal::SIGSTOP);
+    wait_until("the daemon has stopped", || {
+        Process::read(daemon.pid).is_some_and(|d| d.is_stopped())
+    });
+    let job = suite.mpirun(["-n", "2", "sleep", "60"]).start();
+    wait_until("mpirun waits for the daemon", || {
+        let mpirun = job.process();
+        mpirun.catches(Signal::SIGTERM) && mpirun.state == 'S' && mpirun.runs("mpirun")
+    });
+    job.send(Signal::SIGTERM);
+    wait_until("the signal is taken", || {
+        Process::read(job.pid()).is_none_or(|mpirun| !mpirun.is_yet_to_take(Signal::SIGTERM))
+    });
+    process::send(daemon.pid, Signal::SIGCONT);
+    job.wait().code(143);
+    suite.only_the_daemon_is_left();
+    suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn ranks_that_meet_in_a_fence_after_sigint_and_exit_0_give_0() {
+    let suite = Suite::new();
+    let job = suite.ranks(3, "t-pmi", &["interrupted"]).start();
+    job.shows("ready 0").shows("ready 1").shows("ready 2");
+    job.send(Signal::SIGINT);
+    let output = job.wait();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("saved").count(), 3, "{output}");
+}
+
+#[test]
+fn sigtstp_while_ranks_are_being_started_stops_everything() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for already in [1, 100, 300] {
+        let job = suite.mpirun(["-n", "300", "sleep", "1"]).start();
+        let manager = suite.manager();
+        wait_until("some ranks", || children(manager.pid).len() >= already);
+        job.send(Signal::SIGTSTP);
+        wait_until("mpirun has stopped", || job.process().is_stopped());
+        let going: Vec<_> =
+            children(manager.pid).into_iter().filter(|rank| !rank.is_stopped()).collect();
+        assert!(going.is_empty(), "not stopped by then: {going:?}");
+        job.send(Signal::SIGCONT);
+        job.wait().code(0).quiet();
+    }
+    suite.only_the_daemon_is_left();
+}
+
+fn children(manager: i32) -> Vec<Process> {
+    Process::all().into_iter().filter(|process| process.parent == manager).collect()
 }

@@ -1,9 +1,11 @@
 //! What a person at a terminal sees, with a real shell that does job control.
 
+use std::io::Write;
+
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
-use crate::pty::{END_OF_FILE, INTERRUPT, SUSPEND, Terminal};
+use crate::pty::{self, END_OF_FILE, INTERRUPT, SUSPEND, Terminal};
 use crate::run::wait_until;
 use crate::signals::Recorders;
 use crate::suite::Suite;
@@ -155,4 +157,25 @@ fn the_terminals_settings_are_as_before() {
     terminal.enter("cmp before after && echo \"un\"changed");
     terminal.shows("unchanged");
     terminal.leave();
+}
+
+#[test]
+fn without_a_shell_that_could_wake_it_ctrl_z_does_not_stop_mpirun() {
+    let suite = Suite::new();
+    let (mut keys, name) = pty::open();
+    let recorders = Recorders::new(&suite, 2, "d");
+    // It leads the session, as a terminal emulator's or a container's only program does.
+    let run = suite.command(suite.program("t-run")).arg(format!("tty={name}"));
+    let run = run.arg(suite.program("mpirun")).args(["-n", "2", &suite.program("t-signals")]);
+    let job = run.args([&recorders.directory.display().to_string(), "60", "child"]).start();
+    recorders.wait_until_ready();
+    keys.write_all(SUSPEND.as_bytes()).expect("writing to a terminal");
+    job.send(Signal::SIGTSTP);
+    // Signals are taken in the order of their numbers: SIGUSR1 may overtake, SIGWINCH does not.
+    job.send(Signal::SIGWINCH);
+    recorders.wait_until_ranks_got(Signal::SIGWINCH);
+    assert!(!job.process().is_stopped());
+    keys.write_all(INTERRUPT.as_bytes()).expect("writing to a terminal");
+    job.wait().code(130);
+    recorders.are_gone();
 }

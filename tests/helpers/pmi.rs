@@ -16,6 +16,7 @@
 //!     t-pmi finalize-then RANK CODE   all finalize, then that rank exits with CODE
 //!     t-pmi garbage|huge-line|close RANK  that rank sends bytes that are no PMI, a line without
 //!                                 end, or closes the descriptor and stays; the others wait
+//!     t-pmi interrupted           says "ready RANK" and waits for SIGINT, then meets all in a fence
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -25,6 +26,8 @@ use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, exit};
 use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
 
 use mpd_tests::{argument, rank, say, size};
 
@@ -62,6 +65,7 @@ fn main() {
         "close" if chosen => client.close(),
         "no-finalize" | "leave" | "abort" | "garbage" | "huge-line" | "close" => client.fence(),
         "finalize-then" => {}
+        "interrupted" => interrupted(&mut client),
         "grandchild" => leave_grandchild(),
         other => panic!("unknown mode '{other}'"),
     }
@@ -83,6 +87,16 @@ fn hello(client: &mut Client) {
     client.fence();
     let (rank, size, kvs) = (rank(), size(), client.kvs.clone());
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
+}
+
+fn interrupted(client: &mut Client) {
+    let mut awaited = SigSet::empty();
+    awaited.add(Signal::SIGINT);
+    awaited.thread_block().expect("sigprocmask");
+    report(&format!("ready {}", rank()));
+    awaited.wait().expect("sigwait");
+    client.fence();
+    report(&format!("saved {}", rank()));
 }
 
 fn put_fence_get_all(client: &mut Client, keys: usize) {

@@ -1,7 +1,7 @@
 //! Runs a program under conditions that a test sets.
 //!
 //!     t-run [soft-files=N] [files=N] [processes=N] [uid=N] [tty=PATH] [setsid] [umask=OCTAL]
-//!           [core=N] [stdin-closed] [ignore=SIGNAL] PROGRAM [ARGUMENT...]
+//!           [core=N] [file-size=BYTES] [stdin-closed] [ignore=SIGNAL] PROGRAM [ARGUMENT...]
 //!
 //! `files` and `processes` set both limits, `soft-files` the lower one. `tty` makes that terminal
 //! the controlling one of a new session and opens it as 0, 1 and 2. The conditions are applied in
@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ("files", n) => setrlimit(Resource::RLIMIT_NOFILE, n.parse()?, n.parse()?)?,
             ("processes", n) => setrlimit(Resource::RLIMIT_NPROC, n.parse()?, n.parse()?)?,
             ("core", n) => setrlimit(Resource::RLIMIT_CORE, n.parse()?, n.parse()?)?,
+            ("file-size", n) => setrlimit(Resource::RLIMIT_FSIZE, n.parse()?, n.parse()?)?,
             ("soft-files", n) => {
                 let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
                 setrlimit(Resource::RLIMIT_NOFILE, n.parse()?, hard)?;
