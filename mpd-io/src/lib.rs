@@ -14,6 +14,7 @@ pub mod clock;
 pub mod conn;
 pub mod input;
 pub mod ipc;
+pub mod keyfile;
 pub mod logging;
 pub mod output;
 pub mod random;
