@@ -289,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_channel_keeps_nothing_that_comes_later() {
+        let mut opener = Opener::new(Zeroizing::new([7; 32]));
+        opener.push(&[0xff; 4]);
+        assert_eq!(opener.next_frame(), Err(ChannelError::Length(u32::MAX)));
+        opener.push(&[0; 100]);
+        assert_eq!(opener.buffer.capacity(), 0);
+    }
+
+    #[test]
     #[should_panic(expected = "frame of 0 bytes")]
     fn an_empty_frame_cannot_be_sealed_by_mistake() {
         let _ = Sealer::new(Zeroizing::new([7; 32])).seal(&[b""], &mut Vec::new());

@@ -77,6 +77,7 @@ fn nothing_may_follow_bye() {
     assert_eq!(opener.next_frame(), Ok(Some(Opened::Bye)));
     assert_eq!(opener.next_frame(), Ok(None));
     opener.push(b"x");
+    assert_eq!(opener.next_frame(), Err(ChannelError::AfterBye));
     assert_eq!(opener.peer_closed(), Err(ChannelError::AfterBye));
 }
 

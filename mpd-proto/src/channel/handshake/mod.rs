@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Owner's contract for both machines: hand in bytes with `receive`, which says how many it used (the
-//! rest belongs to the [`Opener`](super::Opener)), the end of the stream with `peer_closed`, and
+//! rest belongs to the [`Opener`]), the end of the stream with `peer_closed`, and
 //! `handle_timeout` when the time of `poll_timeout` has come; after each, drain `poll_output`. Reads of
 //! at most `wanted()` bytes never take more than the handshake's own. Before the first MAC is right
 //! nothing is allocated and no X25519 is computed. Limits on the number of handshakes under way are the
