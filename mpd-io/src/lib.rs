@@ -15,6 +15,7 @@ pub mod conn;
 mod inherited;
 pub mod input;
 pub mod ipc;
+pub mod keyfile;
 pub mod logging;
 pub mod output;
 pub mod random;

@@ -8,6 +8,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
+//! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`frame`] | bytes to frames on every stream of the suite |
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
@@ -15,6 +16,7 @@
 //! | [`stdio`] | whole lines out, bounded bytes in |
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod frame;
 pub mod id;
 pub mod job;

@@ -1,0 +1,184 @@
+//! The handshake: three messages, after which both sides know that the other holds the key.
+//!
+//! ```text
+//! Initiator                                    Responder
+//!    |  M1 hello: purpose, instances, MAC  -->  ExpectHello     MAC wrong: close, not a byte
+//! ExpectAnswer  <--  M2 answer with proof  ----    |            another version: refusal, close
+//!    |  M3 proof                           -->  ExpectProof
+//! Established                                  Established
+//! ```
+//!
+//! Owner's contract for both machines: hand in bytes with `receive`, which says how many it used (the
+//! rest belongs to the [`Opener`]), the end of the stream with `peer_closed`, and
+//! `handle_timeout` when the time of `poll_timeout` has come; after each, drain `poll_output`. Reads of
+//! at most `wanted()` bytes never take more than the handshake's own. Before the first MAC is right
+//! nothing is allocated and no X25519 is computed. Limits on the number of handshakes under way are the
+//! owner's.
+
+mod initiator;
+mod responder;
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crypto::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey, X25519};
+use crypto::rand::SecureRandom;
+
+pub use initiator::{Initiator, InitiatorOutput, Opening};
+pub use responder::{Reception, Responder, ResponderOutput};
+
+use super::hello::{HELLO, Instance, Purpose};
+use super::key::{KeyId, NoRandomness};
+use super::schedule::{Secret, Session, Tag};
+use super::seal::{Opener, Sealer};
+
+/// How long a whole handshake may take, from accept or connect to its end.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Both sides proved the key. Everything from here on goes through `sealer` and `opener`.
+#[derive(Debug)]
+pub struct Established {
+    /// For what is sent.
+    pub sealer: Sealer,
+    /// For what is received.
+    pub opener: Opener,
+    /// Who is on the other side.
+    pub peer: Instance,
+    /// What the initiator wants.
+    pub purpose: Purpose,
+    /// Under which key.
+    pub key: KeyId,
+}
+
+/// Why a handshake ended without a channel. The connection is to be closed; what had to be said to the
+/// peer was among the outputs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeError {
+    /// The peer does not hold the key, or its bytes were changed on the way.
+    #[error("the peer does not prove that it holds the key")]
+    Stranger,
+    /// The peer closed after our hello and said nothing: it did not find its key in it.
+    #[error(
+        "closed without a word: has the peer another key? (ours is {0}); or it is not the process \
+         that was looked for"
+    )]
+    Silence(KeyId),
+    /// The peer closed in the middle.
+    #[error("the peer closed during the handshake")]
+    Closed,
+    /// The handshake took too long.
+    #[error("the handshake took too long")]
+    TimedOut,
+    /// The peer holds the key and speaks another version; it was told so.
+    #[error("the peer speaks version {0} of the protocol")]
+    Version(u8),
+    /// We were told that the peer speaks another version.
+    #[error("refused: {text} (version {version})")]
+    Refused {
+        /// The peer's version.
+        version: u8,
+        /// The peer's words, printable.
+        text: String,
+    },
+    /// The peer holds the key and its hello makes no sense here.
+    #[error("the peer's hello is malformed")]
+    Malformed,
+    /// The peer is this very process.
+    #[error("connected to itself")]
+    Reflected,
+    /// The peer looks for another process, or is another one than was looked for.
+    #[error("not the process that was looked for")]
+    AnotherInstance,
+    /// The peer's X25519 key gives no secret.
+    #[error("the peer's public key is weak")]
+    WeakPublicKey,
+    /// No key pair can be made.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+}
+
+/// A message of the handshake, to be written.
+#[derive(Clone)]
+pub struct Flight {
+    bytes: [u8; HELLO],
+    length: usize,
+}
+
+impl Flight {
+    fn new(message: &[u8]) -> Self {
+        let mut bytes = [0; HELLO];
+        bytes[..message.len()].copy_from_slice(message);
+        Self { bytes, length: message.len() }
+    }
+}
+
+impl Deref for Flight {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flight({} bytes)", self.length)
+    }
+}
+
+/// Collects a message of fixed size.
+struct Collector<const N: usize> {
+    bytes: [u8; N],
+    filled: usize,
+}
+
+impl<const N: usize> Collector<N> {
+    const fn new() -> Self {
+        Self { bytes: [0; N], filled: 0 }
+    }
+
+    /// Takes what is missing, at most.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.wanted());
+        self.bytes[self.filled..][..count].copy_from_slice(&bytes[..count]);
+        self.filled += count;
+        count
+    }
+
+    const fn wanted(&self) -> usize {
+        N - self.filled
+    }
+
+    fn whole(&self) -> Option<&[u8; N]> {
+        (self.filled == N).then_some(&self.bytes)
+    }
+}
+
+/// One side's X25519 key pair, for one agreement. Counts its operations.
+struct KeyPair {
+    private: EphemeralPrivateKey,
+    public: Tag,
+}
+
+impl KeyPair {
+    fn generate(random: &dyn SecureRandom, operations: &mut u32) -> Result<Self, NoRandomness> {
+        let private = EphemeralPrivateKey::generate(&X25519, random).map_err(|_| NoRandomness)?;
+        *operations += 1;
+        let public = private.compute_public_key().map_err(|_| NoRandomness)?;
+        let public = public.as_ref().try_into().expect("an X25519 public key has 32 bytes");
+        Ok(Self { private, public })
+    }
+
+    fn agree(
+        self,
+        peer: &[u8],
+        psk: &Secret,
+        transcript: Tag,
+        operations: &mut u32,
+    ) -> Result<Session, HandshakeError> {
+        *operations += 1;
+        let peer = UnparsedPublicKey::new(&X25519, peer);
+        agreement::agree_ephemeral(self.private, &peer, |dh| Session::derive(psk, dh, transcript))
+            .map_err(|_| HandshakeError::WeakPublicKey)
+    }
+}

@@ -1,0 +1,92 @@
+//! Job links: the daemon checks and passes on, the manager answers.
+
+use super::*;
+
+const MANAGER: [u8; 16] = [0xc3; 16];
+
+fn job_opening() -> Opening {
+    let peer = Some(instance(MANAGER));
+    Opening { key: Key::from_bytes(OTHER_KEY), peer, purpose: Purpose::JobLink, ..opening() }
+}
+
+fn manager(me: [u8; 16]) -> Responder {
+    Responder::for_manager(Key::from_bytes(OTHER_KEY), reception(me))
+}
+
+#[test]
+fn a_job_link_passes_through_the_daemon_to_its_manager() {
+    let (mut alice, mut bob) = (initiator(job_opening()), daemon(BOB));
+    let m1 = initiator_said(&mut alice).sent;
+    let said = tell_responder(&mut bob, &m1);
+    assert_eq!(said.wanted_manager, Some(instance(MANAGER)));
+    assert!(said.sent.is_empty() && bob.wanted() == 0);
+    bob.manager_key(Some(&Key::from_bytes(OTHER_KEY)));
+    let hello = responder_said(&mut bob).passed_on.unwrap();
+    assert_eq!((&hello, bob.x25519_operations()), (&m1, 0));
+    assert_eq!(bob.poll_timeout(), None);
+
+    let mut manager = manager(MANAGER);
+    let m2 = tell_responder(&mut manager, &hello).sent;
+    let said = tell_initiator(&mut alice, &m2);
+    let manager = tell_responder(&mut manager, &said.sent).established.unwrap();
+    assert_eq!((manager.peer, manager.purpose), (instance(ALICE), Purpose::JobLink));
+    assert_eq!(said.established.unwrap().peer, instance(MANAGER));
+}
+
+#[test]
+fn a_job_link_to_nobody_or_without_the_jobs_key_meets_silence() {
+    for (hello_key, job_key) in [(OTHER_KEY, None), (KEY, Some(Key::from_bytes(OTHER_KEY)))] {
+        let key = Key::from_bytes(hello_key);
+        let mut alice = initiator(Opening { key, ..job_opening() });
+        let mut bob = daemon(BOB);
+        tell_responder(&mut bob, &initiator_said(&mut alice).sent);
+        bob.manager_key(job_key.as_ref());
+        let said = responder_said(&mut bob);
+        assert_eq!(said.closed, Some(HandshakeError::Stranger));
+        assert!(said.sent.is_empty() && said.passed_on.is_none());
+    }
+}
+
+#[test]
+fn an_answer_about_a_manager_after_the_time_is_over_changes_nothing() {
+    let (mut alice, mut bob) = (initiator(job_opening()), daemon(BOB));
+    tell_responder(&mut bob, &initiator_said(&mut alice).sent);
+    bob.handle_timeout(Time::from_micros(5));
+    assert_eq!(responder_said(&mut bob).closed, Some(HandshakeError::TimedOut));
+    bob.manager_key(Some(&Key::from_bytes(OTHER_KEY)));
+    assert!(bob.poll_output().is_none());
+}
+
+#[test]
+fn a_manager_takes_no_link_for_another_one_and_none_of_the_ring() {
+    let mut alice = initiator(job_opening());
+    let said = tell_responder(&mut manager([0xc4; 16]), &initiator_said(&mut alice).sent);
+    assert_eq!(said.closed, Some(HandshakeError::AnotherInstance));
+    assert!(said.sent.is_empty());
+
+    for purpose in [Purpose::Ring, Purpose::Join, Purpose::Chord, Purpose::Probe] {
+        let mut alice = initiator(Opening { purpose, ..job_opening() });
+        let said = tell_responder(&mut manager(MANAGER), &initiator_said(&mut alice).sent);
+        assert_eq!(said.closed, Some(HandshakeError::Malformed));
+        assert!(said.sent.is_empty());
+    }
+}
+
+#[test]
+fn a_job_link_without_a_manager_is_malformed_for_the_daemon_too() {
+    let mut alice = initiator(Opening { key: key(), peer: None, ..job_opening() });
+    let said = tell_responder(&mut daemon(BOB), &initiator_said(&mut alice).sent);
+    assert_eq!(said.closed, Some(HandshakeError::Malformed));
+    assert!(said.sent.is_empty());
+}
+
+#[test]
+fn the_purpose_and_the_expected_peer_reach_the_other_side() {
+    for purpose in [Purpose::Ring, Purpose::Join, Purpose::Chord, Purpose::Probe] {
+        let mut alice = initiator(Opening { purpose, peer: Some(instance(BOB)), ..opening() });
+        let mut bob = daemon(BOB);
+        let m2 = tell_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
+        let m3 = tell_initiator(&mut alice, &m2).sent;
+        assert_eq!(tell_responder(&mut bob, &m3).established.unwrap().purpose, purpose);
+    }
+}
