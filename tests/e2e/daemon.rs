@@ -1,7 +1,7 @@
 //! The daemon outlives whatever a console does, and there is one of it.
 
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -317,8 +317,10 @@ fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
         return skip("directories of two users: needs root, to be both");
     }
     let suite = Suite::as_user(60_206);
-    suite.new_directory("theirs");
-    std::os::unix::fs::chown(suite.path("theirs"), Some(60_202), Some(60_202)).expect("chown");
+    for directory in ["theirs", "theirs/mpd"] {
+        suite.new_directory(directory);
+        chown(suite.path(directory), Some(60_202), Some(60_202)).expect("chown");
+    }
     let job = || {
         let run = suite.mpirun(["-n", "2", "echo", "x"]).without_env("MPD_RUNDIR");
         run.env("XDG_RUNTIME_DIR", suite.path("theirs")).output()

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mpd_tests::lines::{Lines, Stream, rank_of};
@@ -270,13 +271,15 @@ fn what_is_written_after_the_reader_of_stdout_has_left_reaches_stderr() {
 #[test]
 fn merged_output_whose_reader_leaves_ends_the_job() {
     let suite = Suite::new();
-    let run = suite.mpirun(["-m", "-n", "4"]).arg(suite.program("t-flood")).arg("seconds=60");
-    let mut job = run.start_unread();
-    let mut pipe = job.take_stdout();
-    assert!(pipe.read(&mut [0; 100]).expect("a pipe") > 0);
-    drop(pipe);
-    job.wait().code(141).quiet();
-    suite.gone(&[]);
+    // What all have in common, and what waits for the others in vain.
+    for script in ["while :; do echo y; done", "while :; do i=$((i + PMI_RANK)); echo $i; done"] {
+        let mut job = suite.mpirun(["-m", "-n", "4", "bash", "-c", script]).start_unread();
+        let mut pipe = job.take_stdout();
+        assert!(pipe.read(&mut [0; 100]).expect("a pipe") > 0);
+        drop(pipe);
+        job.wait().code(141).quiet();
+        suite.gone(&[]);
+    }
 }
 
 #[test]
@@ -305,15 +308,21 @@ fn a_job_that_is_over_and_waits_for_its_reader_ends_on_sigterm() {
     let suite = Suite::new();
     suite.start_daemon();
     // Each rank's output fits into its pipe, that of all does not fit into the reader's.
-    let mut job = suite.ranks(60, "t-lastbytes", &["60000"]).start_unread();
+    let done = PathBuf::from(suite.new_directory("done"));
+    let script = "\"$0\" 60000 && touch ../done/$PMI_RANK";
+    let run = suite.mpirun(["-n", "60", "sh", "-c", script]).arg(suite.program("t-lastbytes"));
+    let mut job = run.start_unread();
     let _pipe = job.take_stdout();
     let manager = suite.manager();
-    wait_until("the ranks are gone", || {
-        suite.processes().iter().all(|process| process.parent != manager.pid)
+    wait_until("the ranks have come and gone", || {
+        let all = std::fs::read_dir(&done).expect("a directory").count() == 60;
+        let living = || suite.processes().into_iter().any(|p| p.parent == manager.pid);
+        // Before the manager has taken notice of the last end, the signal is one for the ranks.
+        all && !living() && manager.zombies() == 0
     });
     assert!(!job.has_ended(), "it waits for its reader");
     job.send(Signal::SIGTERM);
-    job.wait().failed();
+    job.wait().quiet();
     suite.only_the_daemon_is_left();
 }
 

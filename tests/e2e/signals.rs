@@ -345,7 +345,8 @@ fn sigtstp_while_ranks_are_being_started_stops_everything() {
     let suite = Suite::new();
     suite.start_daemon();
     for already in [1, 100, 300] {
-        let job = suite.mpirun(["-n", "300", "sleep", "1"]).start();
+        // They end with their input, which is when the test waits for the job.
+        let job = suite.mpirun(["-s", "all", "-n", "300", "cat"]).input_pipe().start();
         let manager = suite.manager();
         wait_until("some ranks", || children(manager.pid).len() >= already);
         job.send(Signal::SIGTSTP);

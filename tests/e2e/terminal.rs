@@ -176,6 +176,8 @@ fn without_a_shell_that_could_wake_it_ctrl_z_does_not_stop_mpirun() {
     recorders.wait_until_ranks_got(Signal::SIGWINCH);
     assert!(!job.process().is_stopped());
     keys.write_all(INTERRUPT.as_bytes()).expect("writing to a terminal");
+    recorders.wait_until_ranks_got(Signal::SIGINT);
+    keys.write_all(INTERRUPT.as_bytes()).expect("writing to a terminal");
     job.wait().code(130);
     recorders.are_gone();
 }

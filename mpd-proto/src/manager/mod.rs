@@ -36,7 +36,7 @@ pub const TERMINATE_GRACE: Duration = Duration::from_secs(1);
 pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
 /// From SIGTSTP to SIGSTOP.
 pub const STOP_GRACE: Duration = Duration::from_millis(100);
-/// How long an interrupted job waits for a reader that does not read.
+/// How long a job that was told to end waits for a reader that does not read.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 const SIGHUP: u8 = 1;
@@ -87,6 +87,8 @@ pub enum Input {
     TreeStopped,
     /// No descendant lives, after [`Output::KillTree`].
     TreeGone,
+    /// Output went out, after [`Output::Drain`]: its reader reads.
+    DrainGoesOn,
     /// All output is written or thrown away, after [`Output::Drain`].
     Drained,
 }
@@ -168,6 +170,8 @@ pub struct Manager {
     interrupts: u32,
     /// The signal that the user wanted the job to end by.
     wanted_end: Option<u8>,
+    /// The first signal after which nobody waits for a reader.
+    parting: Option<u8>,
     /// The user wants everything stopped.
     suspended: bool,
     /// Everything is.
@@ -192,6 +196,7 @@ impl Manager {
             hasty: false,
             interrupts: 0,
             wanted_end: None,
+            parting: None,
             suspended: false,
             stopped: false,
             early: Vec::new(),
@@ -244,6 +249,10 @@ impl Manager {
             }
             Input::TreeStopped => self.outputs.push_back(Output::ContinueTree),
             Input::TreeGone => self.tree_gone(now),
+            Input::DrainGoesOn if self.timers.is_set(Timer::Drain) => {
+                self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+            }
+            Input::DrainGoesOn => {}
             Input::Drained => self.drained(),
         }
     }
@@ -261,6 +270,10 @@ impl Manager {
                 Timer::Kill => self.kill(),
                 Timer::Stop => self.outputs.push_back(Output::StopTree),
                 Timer::Drain => {
+                    if let Some(signal) = self.parting {
+                        // What is thrown away now was not delivered.
+                        self.fail(Failure::Interrupted { signal });
+                    }
                     self.discard(now);
                     self.drained();
                 }
@@ -317,7 +330,8 @@ impl Manager {
             }
             Phase::Killing | Phase::Draining | Phase::Over => {}
         }
-        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) && self.phase > Phase::Ending {
+        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
+            self.parting.get_or_insert(signal);
             self.hurry(now);
         }
     }
@@ -402,6 +416,7 @@ impl Manager {
     fn interrupt(&mut self, now: Time, signal: u8) {
         self.interrupts += 1;
         self.wanted_end.get_or_insert(signal);
+        self.parting.get_or_insert(signal);
         self.hurry(now);
         if self.phase == Phase::Starting {
             self.fail(Failure::Interrupted { signal });

@@ -144,7 +144,34 @@ fn an_interrupted_job_does_not_wait_for_a_reader_that_does_not_read() {
     story.tell(Input::Interrupt);
     story.exit(0, 0);
     assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
-    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
+    let interrupted = Output::TellFailed(Failure::Interrupted { signal: SIGINT });
+    assert_eq!(
+        story.after(DRAIN_GRACE),
+        [interrupted, Output::DiscardOutput, Output::Finish(130)],
+        "output was lost"
+    );
+}
+
+#[test]
+fn a_reader_that_reads_is_waited_for_even_after_an_interrupt() {
+    let mut story = Story::of(1);
+    story.tell(Input::Interrupt);
+    story.exit(0, 0);
+    story.tell(Input::TreeGone);
+    for _ in 0..5 {
+        assert_eq!(story.after(DRAIN_GRACE / 2), []);
+        assert_eq!(story.tell(Input::DrainGoesOn), []);
+    }
+    assert_eq!(story.tell(Input::Drained), [Output::Finish(0)]);
+}
+
+#[test]
+fn a_job_that_was_terminated_does_not_wait_for_a_reader_either() {
+    let mut story = Story::of(1);
+    story.tell(Input::Signal(SIGTERM));
+    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
+    story.tell(Input::TreeGone);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(143)]);
 }
 
 #[test]
@@ -154,7 +181,7 @@ fn a_job_over_but_not_drained_can_still_be_interrupted() {
     story.tell(Input::TreeGone);
     assert_eq!(story.manager.poll_timeout(), None);
     assert_eq!(story.tell(Input::Interrupt), []);
-    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
+    assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(130)));
 }
 
 #[test]
@@ -274,5 +301,5 @@ fn a_job_that_only_waits_for_its_reader_can_be_terminated() {
     story.exit(0, 0);
     story.tell(Input::TreeGone);
     assert_eq!(story.tell(Input::Signal(SIGTERM)), []);
-    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(0)]);
+    assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(143)));
 }

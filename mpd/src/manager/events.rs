@@ -65,9 +65,15 @@ impl Process {
         self.serve_sources();
         self.flush_outputs();
         self.expire();
-        if self.draining && self.is_drained() {
-            self.draining = false;
-            self.tell(Input::Drained);
+        if self.draining {
+            let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
+            if std::mem::replace(&mut self.taken, taken) != taken {
+                self.tell(Input::DrainGoesOn);
+            }
+            if self.is_drained() {
+                self.draining = false;
+                self.tell(Input::Drained);
+            }
         }
         self.flush_pmi();
         self.links.flush();

@@ -124,6 +124,8 @@ struct Process {
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
+    /// Bytes that all outputs had taken at the last look while draining.
+    taken: u64,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
@@ -131,6 +133,8 @@ struct Process {
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
+    // Files of ours have their mode given; ranks have their user's mask.
+    nix::sys::stat::umask(nix::sys::stat::Mode::empty());
     let mut links = Links::inherit()?;
     let console = [adopt_inherited(5)?, adopt_inherited(6)?];
     // As long as we hold the record of our job, its lock says that we live.
@@ -191,6 +195,7 @@ impl Process {
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,
+            taken: 0,
             over: None,
             spawns: Vec::new(),
             order,

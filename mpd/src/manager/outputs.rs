@@ -47,6 +47,8 @@ pub(crate) struct Sink {
     formatter: Formatter,
     /// One merger per stream, as both streams may lead to one output.
     mergers: Option<[Merger; 2]>,
+    /// Bytes the output has taken, for seeing whether its reader reads.
+    pub(crate) taken: u64,
     /// Sources that wait for the gate.
     pub(crate) blocked: Vec<(Rank, Stream)>,
 }
@@ -69,6 +71,7 @@ impl Sink {
             style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
             formatter: Formatter::default(),
             mergers: spec.merge.then(|| [Merger::new(size), Merger::new(size)]),
+            taken: 0,
             blocked: Vec::new(),
         }
     }
@@ -106,7 +109,10 @@ impl Sink {
         let mut rest = record.body;
         if self.queue.is_empty() && record.head.is_empty() {
             match self.output.write(rest) {
-                Ok(n) => rest = &rest[n..],
+                Ok(n) => {
+                    self.taken += n as u64;
+                    rest = &rest[n..];
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Some(self.fail(&e)),
             }
@@ -123,7 +129,10 @@ impl Sink {
     pub(crate) fn flush(&mut self) -> Option<Trouble> {
         while self.sent < self.queue.len() {
             match self.output.write(&self.queue[self.sent..]) {
-                Ok(n) => self.sent += n,
+                Ok(n) => {
+                    self.taken += n as u64;
+                    self.sent += n;
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) => return Some(self.fail(&e)),
             }
