@@ -24,6 +24,8 @@ pub(crate) struct Plan<'a> {
     /// Kernel number, soft, hard.
     pub(crate) limits: &'a [(u8, u64, u64)],
     pub(crate) umask: Option<u32>,
+    /// A session of its own, instead of a process group of its own in ours.
+    pub(crate) new_session: bool,
     pub(crate) die_with_parent: bool,
     pub(crate) parent: libc::pid_t,
     /// Set by the child: which step failed, and errno.
@@ -33,7 +35,7 @@ pub(crate) struct Plan<'a> {
 /// The steps of the child that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A new session.
+    /// A session or process group of its own.
     Session,
     /// A descriptor to its number.
     Descriptors,
@@ -225,7 +227,8 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
         for signal in 1..=31 {
             libc::sigaction(signal, &raw const default, std::ptr::null_mut());
         }
-        check(Step::Session, libc::setsid())?;
+        let place = if plan.new_session { libc::setsid() } else { libc::setpgid(0, 0) };
+        check(Step::Session, place)?;
         if plan.die_with_parent {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0);
             if libc::getppid() != plan.parent {

@@ -1,6 +1,6 @@
 //! Starting a child process: one way, for ranks and for managers.
 //!
-//! The child leads a session of its own, dies with its parent if asked, has exactly the descriptors it
+//! The child leads a session or process group of its own, dies with its parent if asked, has exactly the descriptors it
 //! was given, default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
 
 use std::ffi::{CString, NulError, c_char};
@@ -26,6 +26,7 @@ pub struct Spawn {
     umask: Option<u32>,
     die_with_parent: bool,
     script: bool,
+    new_session: bool,
 }
 
 /// Why a child did not start.
@@ -68,6 +69,7 @@ impl Spawn {
             umask: None,
             die_with_parent: false,
             script: false,
+            new_session: true,
         })
     }
 
@@ -95,6 +97,12 @@ impl Spawn {
     /// The program is text without an interpreter line: `/bin/sh` runs it if the kernel will not.
     pub fn script(&mut self, yes: bool) -> &mut Self {
         self.script = yes;
+        self
+    }
+
+    /// The child leads a process group in our session instead of a session of its own.
+    pub fn in_our_session(&mut self) -> &mut Self {
+        self.new_session = false;
         self
     }
 
@@ -141,6 +149,7 @@ impl Spawn {
             descriptors: &placed,
             limits: &self.limits,
             umask: self.umask,
+            new_session: self.new_session,
             die_with_parent: self.die_with_parent,
             parent: Pid::this().as_raw(),
             failed: None,

@@ -143,13 +143,20 @@ fn a_rank_has_the_three_streams_and_the_pmi_descriptor_and_no_other() {
 }
 
 #[test]
-fn every_rank_is_the_leader_of_a_session_of_its_own() {
+fn every_rank_leads_a_process_group_of_its_own_in_its_managers_session() {
     let suite = Suite::new();
     let output = suite.ranks(2, "t-env", &["NONE"]).output();
     output.code(0);
-    for line in output.out().lines().filter(|line| line.starts_with("pid ")) {
-        let words: Vec<_> = line.split(' ').collect();
-        assert_eq!((words[1], words[1]), (words[5], words[7]), "{line}");
+    let text = output.out();
+    let lines: Vec<Vec<_>> = text
+        .lines()
+        .filter(|line| line.starts_with("pid "))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    for words in &lines {
+        assert_eq!(words[1], words[5], "its group is its own: {words:?}");
+        assert_eq!(words[7], words[3], "the session is its parent's: {words:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::suite::Suite;
 /// without a terminal.
 const DEADLY: [i32; 23] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31];
-const HARMLESS: [i32; 7] = [17, 18, 20, 21, 22, 23, 28];
+const HARMLESS: [i32; 4] = [17, 18, 23, 28];
 
 #[test]
 fn all_256_codes_of_a_rank_become_the_code_of_mpirun() {

@@ -117,7 +117,8 @@ fn spawn_of(
     let mut spawn = Spawn::new(&program.path, argv, environment).map_err(nul)?;
     spawn.script(program.script);
     spawn.directory(&argset.directory).map_err(nul)?;
-    spawn.umask(argset.umask).limits(limits(&argset.limits)?).die_with_parent();
+    spawn.umask(argset.umask).limits(limits(&argset.limits)?);
+    spawn.in_our_session().die_with_parent();
     Ok(spawn)
 }
 
