@@ -13,6 +13,7 @@
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
 //! | [`manager`] | the life of one job on one host |
+//! | [`ring`] | one daemon's membership of the ring, scatters and laps |
 //! | [`stdio`] | whole lines out, bounded bytes in |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod job;
 pub mod manager;
 pub mod message;
 pub mod rankset;
+pub mod ring;
 pub mod stdio;
 pub mod time;
 pub mod timers;

@@ -4,9 +4,11 @@
 
 mod console;
 mod manager;
+mod ring;
 
 pub use console::{ConsoleReply, JobInput, JobNews, JobSummary};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
+pub use ring::{Answer, Gathered, InvalidPayload, Lap, Payload, RingMessage, Scatter, ScatterId};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

@@ -1,0 +1,372 @@
+//! One message to all members along the chords, and all answers back: a tree that is made on the way.
+//!
+//! A scatter carries a range of the ring. Whoever gets it acts, cuts the range at its own links and
+//! hands each part to the link where the part begins; answers are gathered on the way back. The origin
+//! sends again to those not heard of, and after the deadline names them. A member acts once on an id,
+//! however often it hears of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
+use crate::ring::config::{MAX_ANSWER, MAX_CARRIED, MAX_HOPS, MAX_PAYLOAD, MAX_REQUESTS};
+use crate::ring::links::{LinkId, Purpose};
+use crate::ring::member::{DaemonName, Instance, Seat};
+use crate::ring::window::Window;
+use crate::ring::{Event, Output, RequestId, Ring, Timer};
+use crate::time::Time;
+
+/// Origins remembered.
+const MAX_ORIGINS: usize = 8192;
+
+/// A scatter of this daemon.
+#[derive(Debug)]
+struct Asked {
+    request: RequestId,
+    payload: Payload,
+    heard: BTreeMap<DaemonName, Payload>,
+    round: u32,
+    depth: u32,
+    deadline: Time,
+}
+
+/// A share of a scatter.
+#[derive(Debug)]
+struct Share {
+    /// Where the answers go; none at the origin.
+    parent: Option<LinkId>,
+    children: BTreeMap<LinkId, Vec<DaemonName>>,
+    answers: Vec<Answer>,
+    lost: BTreeSet<DaemonName>,
+    /// This daemon's own answer is still to come.
+    waits_for_own: bool,
+    depth: u32,
+}
+
+impl Share {
+    fn is_complete(&self) -> bool {
+        self.children.is_empty() && !self.waits_for_own
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Scatters {
+    last: u64,
+    asked: BTreeMap<u64, Asked>,
+    shares: BTreeMap<(ScatterId, u32), Share>,
+    windows: BTreeMap<Instance, Window>,
+}
+
+impl Scatters {
+    pub(crate) fn len(&self) -> usize {
+        self.asked.len() + self.shares.len()
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.asked.len() <= MAX_REQUESTS
+            && self.shares.len() <= MAX_CARRIED
+            && self.windows.len() <= MAX_ORIGINS
+    }
+}
+
+impl Ring {
+    pub(super) fn scatter(&mut self, now: Time, request: RequestId, payload: Payload) {
+        let full = self.scatters.asked.len() >= MAX_REQUESTS;
+        if full || payload.as_bytes().len() > MAX_PAYLOAD || self.seat().is_none() {
+            self.outputs.push_back(Output::Refused(request));
+            return;
+        }
+        self.scatters.last += 1;
+        let sequence = self.scatters.last;
+        let deadline = now + self.config.timing.scatter;
+        self.timers.set(Timer::Scatter(sequence), deadline);
+        let heard = BTreeMap::new();
+        let asked = Asked { request, payload, heard, round: 0, depth: 0, deadline };
+        self.scatters.asked.insert(sequence, asked);
+        self.send_round(now, sequence, Vec::new());
+    }
+
+    /// Begins a round to `only`, or to all.
+    fn send_round(&mut self, now: Time, sequence: u64, only: Vec<DaemonName>) {
+        let (Some(seat), Some(asked)) = (self.seat(), self.scatters.asked.get(&sequence)) else {
+            return;
+        };
+        let left = asked.deadline - now;
+        let scatter = Scatter {
+            id: ScatterId { origin: self.config.instance, sequence },
+            round: asked.round,
+            after: seat.clone(),
+            until: seat,
+            only,
+            hops: 0,
+            patience_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            payload: asked.payload.clone(),
+        };
+        // If nothing is lost on the way but an answer is late, ask again long before the deadline.
+        self.timers.set(Timer::Resend(sequence), now + self.config.timing.scatter / 4);
+        self.carry(now, None, scatter);
+    }
+
+    pub(super) fn heard_scatter(&mut self, now: Time, from: LinkId, scatter: Scatter) {
+        let key = (scatter.id, scatter.round);
+        let full = self.scatters.shares.len() >= MAX_CARRIED;
+        let known = self.scatters.shares.contains_key(&key);
+        if full || known || scatter.hops > MAX_HOPS || self.seat().is_none() {
+            if full {
+                self.event(Event::Full("scatters"));
+            }
+            // Another way leads here as well, or the origin will send again: do not let this one wait.
+            let Scatter { id, round, hops, .. } = scatter;
+            let (answers, lost) = (Vec::new(), Vec::new());
+            let nothing = Gathered { id, round, answers, lost, depth: hops };
+            self.send(from, RingMessage::Gathered(nothing));
+            return;
+        }
+        self.carry(now, Some(from), scatter);
+    }
+
+    /// Acts, hands the parts on, and waits for them.
+    fn carry(&mut self, now: Time, parent: Option<LinkId>, scatter: Scatter) {
+        let key = (scatter.id, scatter.round);
+        let mut share = Share {
+            parent,
+            children: BTreeMap::new(),
+            answers: Vec::new(),
+            lost: BTreeSet::new(),
+            waits_for_own: false,
+            depth: scatter.hops,
+        };
+        if scatter.only.is_empty() || scatter.only.contains(&self.config.name) {
+            match self.act(&scatter) {
+                Some(answer) => {
+                    share.answers.push(Answer { name: self.config.name.clone(), answer });
+                }
+                None => share.waits_for_own = true,
+            }
+        }
+        self.hand_on(&mut share, &scatter);
+        let patience = Duration::from_millis(scatter.patience_ms.into());
+        self.timers.set(Timer::Share(key.0, key.1), now + patience);
+        self.scatters.shares.insert(key, share);
+        self.review_share(now, key);
+    }
+
+    /// Lets the daemon act on it once; gives the answer if it is known already.
+    fn act(&mut self, scatter: &Scatter) -> Option<Payload> {
+        let ScatterId { origin, sequence } = scatter.id;
+        if self.scatters.windows.len() >= MAX_ORIGINS
+            && !self.scatters.windows.contains_key(&origin)
+        {
+            self.forget_origins();
+        }
+        let window = self.scatters.windows.entry(origin).or_default();
+        if window.enter(sequence) {
+            let (id, payload, hops) = (scatter.id, scatter.payload.clone(), scatter.hops);
+            self.outputs.push_back(Output::Deliver { id, payload, hops });
+            return None;
+        }
+        window.answers.get(&sequence).cloned()
+    }
+
+    /// Origins that are not in the ring any more send nothing more.
+    fn forget_origins(&mut self) {
+        let live: BTreeSet<Instance> = self.list.iter().map(|record| record.instance).collect();
+        self.scatters.windows.retain(|origin, _| live.contains(origin));
+        while self.scatters.windows.len() >= MAX_ORIGINS {
+            self.scatters.windows.pop_first();
+        }
+    }
+
+    /// Cuts the range at our links: each link gets the members from its own to before the next one's.
+    fn hand_on(&mut self, share: &mut Share, scatter: &Scatter) {
+        let seats: Vec<Seat> = self
+            .list
+            .between(&scatter.after, &scatter.until)
+            .filter(|seat| seat.name != self.config.name)
+            .cloned()
+            .collect();
+        let carriers = self.carriers();
+        let asks = |seat: &Seat| scatter.only.is_empty() || scatter.only.contains(&seat.name);
+        let mut begin = 0;
+        while begin < seats.len() {
+            let cut = |seat: &Seat| carriers.contains_key(&seat.name);
+            let rest = &seats[begin + 1..];
+            let end = rest.iter().position(cut).map_or(seats.len(), |at| begin + 1 + at);
+            let part = &seats[begin..end];
+            let names: Vec<DaemonName> =
+                part.iter().filter(|seat| asks(seat)).map(|seat| seat.name.clone()).collect();
+            let carrier = carriers.get(&part[0].name);
+            match carrier {
+                _ if names.is_empty() => {}
+                None => share.lost.extend(names),
+                Some(&link) => {
+                    let until = seats.get(end).unwrap_or(&scatter.until).clone();
+                    let part = Scatter {
+                        after: part[0].clone(),
+                        until,
+                        only: if scatter.only.is_empty() { Vec::new() } else { names.clone() },
+                        hops: scatter.hops + 1,
+                        patience_ms: scatter.patience_ms / 8 * 7,
+                        ..scatter.clone()
+                    };
+                    share.children.insert(link, names);
+                    self.send(link, RingMessage::Scatter(part));
+                }
+            }
+            begin = end;
+        }
+    }
+
+    /// Links that may carry a scatter: to the rhs and along our chords.
+    fn carriers(&self) -> BTreeMap<DaemonName, LinkId> {
+        let chords = self.links.iter().filter(|(_, link)| link.is_own(Purpose::Chord));
+        let mut carriers: BTreeMap<DaemonName, LinkId> =
+            chords.map(|(id, link)| (link.peer.name.clone(), id)).collect();
+        if let Some((id, name)) = self.rhs() {
+            carriers.insert(name.clone(), id);
+        }
+        carriers
+    }
+
+    pub(super) fn answered(&mut self, now: Time, id: ScatterId, answer: Payload) {
+        let answer = Payload::from(&answer.as_bytes()[..answer.as_bytes().len().min(MAX_ANSWER)]);
+        let Some(window) = self.scatters.windows.get_mut(&id.origin) else { return };
+        if !window.holds(id.sequence) {
+            return;
+        }
+        window.answers.insert(id.sequence, answer.clone());
+        let keys: Vec<(ScatterId, u32)> =
+            self.scatters.shares.range((id, 0)..=(id, u32::MAX)).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
+            if std::mem::replace(&mut share.waits_for_own, false) {
+                let name = self.config.name.clone();
+                share.answers.push(Answer { name, answer: answer.clone() });
+            }
+            self.review_share(now, key);
+        }
+    }
+
+    pub(super) fn heard_gathered(&mut self, now: Time, from: LinkId, gathered: Gathered) {
+        let key = (gathered.id, gathered.round);
+        let Some(share) = self.scatters.shares.get_mut(&key) else { return };
+        let Some(expected) = share.children.remove(&from) else { return };
+        let answered = |name: &DaemonName| gathered.answers.iter().any(|a| a.name == *name);
+        share.lost.extend(expected.into_iter().filter(|name| !answered(name)));
+        share.answers.extend(gathered.answers);
+        share.lost.extend(gathered.lost);
+        share.depth = share.depth.max(gathered.depth);
+        self.review_share(now, key);
+    }
+
+    /// A link is gone: what it owed is lost, and what we owed it is of no use.
+    pub(super) fn share_carrier_gone(&mut self, now: Time, link: LinkId) {
+        let keys: Vec<(ScatterId, u32)> = self.scatters.shares.keys().copied().collect();
+        for key in keys {
+            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
+            if share.parent == Some(link) {
+                self.drop_share(key);
+            } else if let Some(names) = share.children.remove(&link) {
+                share.lost.extend(names);
+                self.review_share(now, key);
+            }
+        }
+    }
+
+    pub(super) fn share_expired(&mut self, now: Time, id: ScatterId, round: u32) {
+        if let Some(share) = self.scatters.shares.get_mut(&(id, round)) {
+            let children = std::mem::take(&mut share.children);
+            share.lost.extend(children.into_values().flatten());
+            if std::mem::replace(&mut share.waits_for_own, false) {
+                share.lost.insert(self.config.name.clone());
+            }
+            self.review_share(now, (id, round));
+        }
+    }
+
+    fn drop_share(&mut self, key: (ScatterId, u32)) -> Option<Share> {
+        self.timers.stop(Timer::Share(key.0, key.1));
+        self.scatters.shares.remove(&key)
+    }
+
+    /// Reports a share that is complete.
+    fn review_share(&mut self, now: Time, (id, round): (ScatterId, u32)) {
+        let complete = self.scatters.shares.get(&(id, round)).is_some_and(Share::is_complete);
+        if !complete {
+            return;
+        }
+        let Some(share) = self.drop_share((id, round)) else { return };
+        let Share { parent, answers, lost, depth, .. } = share;
+        match parent {
+            Some(link) => {
+                let lost = lost.into_iter().collect();
+                let gathered = Gathered { id, round, answers, lost, depth };
+                self.send(link, RingMessage::Gathered(gathered));
+            }
+            None => self.absorb(now, id.sequence, answers, depth),
+        }
+    }
+
+    /// A round of ours came back: done if all live members were heard of.
+    fn absorb(&mut self, now: Time, sequence: u64, answers: Vec<Answer>, depth: u32) {
+        let Some(asked) = self.scatters.asked.get_mut(&sequence) else { return };
+        asked.heard.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
+        asked.depth = asked.depth.max(depth);
+        let round = asked.round;
+        if self.unheard(sequence).is_empty() {
+            self.finish_scatter(sequence);
+        } else {
+            // Soon at first; each further time leaves the ring longer to heal.
+            let wait = self.config.timing.pulse / 8 * (1 << round.min(3));
+            self.timers.set(Timer::Resend(sequence), now + wait);
+        }
+    }
+
+    fn unheard(&self, sequence: u64) -> Vec<DaemonName> {
+        let Some(asked) = self.scatters.asked.get(&sequence) else { return Vec::new() };
+        let live = self.members();
+        live.into_iter().filter(|name| !asked.heard.contains_key(name)).collect()
+    }
+
+    pub(super) fn resend(&mut self, now: Time, sequence: u64) {
+        let missing = self.unheard(sequence);
+        if missing.is_empty() {
+            self.finish_scatter(sequence);
+        } else if let Some(asked) = self.scatters.asked.get_mut(&sequence) {
+            asked.round += 1;
+            self.send_round(now, sequence, missing);
+        }
+    }
+
+    pub(super) fn scatter_expired(&mut self, sequence: u64) {
+        self.finish_scatter(sequence);
+    }
+
+    fn finish_scatter(&mut self, sequence: u64) {
+        let missing = self.unheard(sequence);
+        let Some(asked) = self.scatters.asked.remove(&sequence) else { return };
+        self.timers.stop(Timer::Resend(sequence));
+        self.timers.stop(Timer::Scatter(sequence));
+        let id = ScatterId { origin: self.config.instance, sequence };
+        for round in 0..=asked.round {
+            self.drop_share((id, round));
+        }
+        let answers = asked.heard.into_iter().map(|(name, answer)| Answer { name, answer });
+        self.outputs.push_back(Output::Scattered {
+            request: asked.request,
+            answers: answers.collect(),
+            missing,
+            depth: asked.depth,
+        });
+    }
+
+    /// This daemon goes: its consoles are told how far their requests came.
+    pub(super) fn give_up_requests(&mut self) {
+        let sequences: Vec<u64> = self.scatters.asked.keys().copied().collect();
+        for sequence in sequences {
+            self.finish_scatter(sequence);
+        }
+        self.scatters.shares.clear();
+        self.give_up_laps();
+    }
+}

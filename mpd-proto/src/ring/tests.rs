@@ -1,0 +1,240 @@
+//! Single steps of the machine and the order of records; whole rings are in tests/sim.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ring::list::List;
+
+fn name(text: &str) -> DaemonName {
+    DaemonName::new(text).unwrap()
+}
+
+fn config(own: &str) -> RingConfig {
+    RingConfig {
+        name: name(own),
+        instance: Instance::from_bytes([1; 16]),
+        addresses: vec![Address::new("10.0.0.1:1").unwrap()],
+        ordinal: Some(1),
+        entry: Vec::new(),
+        seeds: Vec::new(),
+        timing: Timing::default(),
+        chance: 1,
+        rules: Rules::default(),
+    }
+}
+
+fn drain(ring: &mut Ring) -> Vec<Output> {
+    std::iter::from_fn(|| ring.poll_output()).collect()
+}
+
+fn record(of: &str, incarnation: u64, standing: Standing, instance: u8, position: u64) -> Record {
+    Record {
+        name: name(of),
+        incarnation,
+        standing,
+        instance: Instance::from_bytes([instance; 16]),
+        position,
+        ordinal: position,
+        addresses: vec![Address::new("10.0.0.2:1").unwrap()],
+        by: None,
+        age_s: 0,
+    }
+}
+
+fn second(n: u64) -> Time {
+    Time::from_micros(n * 1_000_000)
+}
+
+fn link_up(ring: &mut Ring, id: u64, token: Option<Token>, peer: &str, purpose: Purpose) {
+    let peer = Peer { name: name(peer), instance: Instance::from_bytes([2; 16]) };
+    ring.handle(second(1), Input::LinkUp { link: LinkId(id), token, peer, purpose });
+}
+
+#[test]
+fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
+    let mut ring = Ring::new(second(1), config("a"));
+    assert!(drain(&mut ring).contains(&Output::Event(Event::Entered { members: 1 })));
+    ring.handle(second(1), Input::Lap { request: RequestId(1), laps: 3, trace: false });
+    assert!(matches!(drain(&mut ring)[..], [Output::LapsHome { request: RequestId(1), .. }]));
+    ring.handle(second(1), Input::Scatter(RequestId(2), b"x"[..].into()));
+    let [Output::Deliver { id, .. }] = drain(&mut ring)[..] else { panic!("nothing delivered") };
+    ring.handle(second(1), Input::Answered(id, b"y"[..].into()));
+    assert!(
+        matches!(&drain(&mut ring)[..], [Output::Scattered { missing, .. }] if missing.is_empty())
+    );
+    ring.handle(second(1), Input::Leave);
+    assert_eq!(drain(&mut ring), [Output::Event(Event::Left), Output::Over]);
+    assert_eq!(ring.poll_timeout(), None);
+    ring.handle(second(2), Input::Scatter(RequestId(3), b"x"[..].into()));
+    assert_eq!(drain(&mut ring), [Output::Refused(RequestId(3))]);
+}
+
+#[test]
+fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation() {
+    let mut ring = Ring::new(second(1), config("a"));
+    drain(&mut ring);
+    link_up(&mut ring, 1, None, "b", Purpose::Probe);
+    let told = vec![record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
+    let outputs = drain(&mut ring);
+    let token = outputs.iter().find_map(|output| match output {
+        Output::Connect { token, purpose: Purpose::Ring, .. } => Some(*token),
+        _ => None,
+    });
+    ring.handle(second(1), Input::ConnectFailed(token.unwrap(), DialFailure::Refused));
+    assert_eq!(ring.members(), [name("a")]);
+    drain(&mut ring);
+    let told = vec![record("b", 2, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Update { records: told }));
+    assert_eq!(ring.members(), [name("a"), name("b")]);
+}
+
+#[test]
+fn who_is_accused_twice_moves_and_keeps_its_ordinal() {
+    let mut ring = Ring::new(second(1), config("a"));
+    link_up(&mut ring, 1, None, "b", Purpose::Probe);
+    let others = ["b", "c", "d"].map(|of| record(of, 1, Standing::Live, 2, GAP * 9)).to_vec();
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: others }));
+    let place = |ring: &Ring| {
+        let own = ring.record(&name("a")).unwrap();
+        (own.incarnation, own.position, own.ordinal)
+    };
+    assert_eq!(place(&ring), (1, GAP, 1));
+    for (incarnation, position) in [(1, GAP), (2, GAP)] {
+        let mut accusation = ring.record(&name("a")).unwrap().clone();
+        assert_eq!((accusation.incarnation, accusation.position), (incarnation, position));
+        accusation.standing = Standing::Dead;
+        accusation.by = Some(name("c"));
+        let records = vec![accusation];
+        drain(&mut ring);
+        ring.handle(second(2), Input::Received(LinkId(1), RingMessage::Update { records }));
+    }
+    let (incarnation, position, ordinal) = place(&ring);
+    assert_eq!((incarnation, ordinal), (3, 1));
+    assert_ne!(position, GAP);
+}
+
+#[test]
+fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
+    let entry = vec![Address::new("10.0.0.9:1").unwrap()];
+    let mut ring = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    let connect = drain(&mut ring);
+    let [Output::Connect { token, purpose: Purpose::Join, .. }] = connect[..] else {
+        panic!("{connect:?}")
+    };
+    link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
+    let records = vec![record("a", 4, Standing::Live, 2, 5), record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    let outputs = drain(&mut ring);
+    let token = outputs.iter().find_map(|output| match output {
+        Output::Connect { token, .. } => Some(*token),
+        _ => None,
+    });
+    link_up(&mut ring, 2, token, "a", Purpose::Join);
+    assert!(drain(&mut ring).contains(&Output::Event(Event::SteppedDown)));
+    assert!(ring.is_over());
+}
+
+#[test]
+fn who_slept_judges_nobody_before_it_has_listened_again() {
+    let mut ring = Ring::new(second(1), config("a"));
+    link_up(&mut ring, 1, None, "b", Purpose::Ring);
+    let told = vec![record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
+    drain(&mut ring);
+    ring.handle_timeout(second(100));
+    let outputs = drain(&mut ring);
+    assert!(outputs.contains(&Output::Event(Event::Stalled)));
+    assert!(!outputs.contains(&Output::Close(LinkId(1))));
+}
+
+#[test]
+fn the_departed_are_forgotten_by_their_age_and_are_no_part_of_the_digest() {
+    let mut ring = Ring::new(second(100_000), config("a"));
+    let before = ring.list.digest();
+    let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
+    let (link, token, purpose) = (LinkId(1), None, Purpose::Probe);
+    ring.handle(second(100_000), Input::LinkUp { link, token, peer, purpose });
+    let mut gone = record("c", 1, Standing::Departed, 2, 5);
+    gone.age_s = 24 * 3600 - 10;
+    let records = vec![gone];
+    ring.handle(second(100_000), Input::Received(link, RingMessage::Update { records }));
+    assert_eq!(ring.list.digest(), before);
+    ring.handle_timeout(second(100_005));
+    assert!(ring.record(&name("c")).is_some());
+    ring.handle_timeout(second(100_011));
+    assert!(ring.record(&name("c")).is_none());
+}
+
+#[test]
+fn every_message_reads_back_what_it_prints_and_refuses_more() {
+    let id = ScatterId { origin: Instance::from_bytes([3; 16]), sequence: 1 };
+    let seat = Seat { position: 7, name: name("a") };
+    let lap = crate::message::Lap {
+        origin: id.origin,
+        sequence: 2,
+        hops: 3,
+        trace: true,
+        names: vec![name("a")],
+    };
+    let scatter = crate::message::Scatter {
+        id,
+        round: 0,
+        after: seat.clone(),
+        until: seat,
+        only: Vec::new(),
+        hops: 1,
+        patience_ms: 1000,
+        payload: b"job"[..].into(),
+    };
+    for message in [
+        RingMessage::Pulse { digest: u64::MAX },
+        RingMessage::Update { records: vec![record("b", 1, Standing::Dead, 2, 5)] },
+        RingMessage::Scatter(scatter),
+        RingMessage::Lap(lap),
+    ] {
+        let text = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<RingMessage>(&text).unwrap(), message);
+        let more = text.replacen('{', "{\"extra\":1,", 2).replacen("{\"extra\":1,", "{", 1);
+        assert!(serde_json::from_str::<RingMessage>(&more).is_err(), "{more}");
+    }
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let standing =
+        prop_oneof![Just(Standing::Live), Just(Standing::Dead), Just(Standing::Departed)];
+    ("[ab]", 1..4u64, standing, 0..3u8, 0..3u64, proptest::option::of("[ab]")).prop_map(
+        |(of, incarnation, standing, instance, position, by)| Record {
+            by: by.map(|by| name(&by)),
+            ..record(&of, incarnation, standing, instance, position)
+        },
+    )
+}
+
+fn merged(records: &[Record]) -> List {
+    let mut list = List::default();
+    for record in records {
+        if list.get(&record.name).is_none_or(|known| record.beats(known, true)) {
+            list.put(record.clone());
+        }
+    }
+    list
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_merging_does_not_matter(
+        records in proptest::collection::vec(any_record(), 0..12),
+        again in any::<usize>(),
+    ) {
+        let one = merged(&records);
+        let mut turned: Vec<Record> = records.iter().rev().cloned().collect();
+        if let Some(twice) = records.get(again % records.len().max(1)) {
+            turned.push(twice.clone());
+        }
+        let two = merged(&turned);
+        prop_assert!(one.iter().eq(two.iter()));
+        prop_assert_eq!(one.digest(), two.digest());
+        prop_assert!(one.is_consistent() && two.is_consistent());
+    }
+}

@@ -1,0 +1,166 @@
+//! Stories of rings as transcripts: commands, and what the daemons said to them.
+//!
+//! Each `*.txt` beside this file holds lines `> COMMAND`; all other lines are what followed. The test
+//! plays the commands on the simulator and compares; `UPDATE=1` writes what it saw. Lines with `#` at
+//! their head tell what the story is about.
+
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/checks.rs"]
+mod checks;
+#[path = "../sim/hosts.rs"]
+mod hosts;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/network.rs"]
+mod network;
+#[path = "../sim/trace.rs"]
+mod trace;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/world.rs"]
+mod world;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use mpd_proto::ring::{DaemonName, Input};
+
+use crate::world::{SECOND, Start, World};
+
+#[test]
+fn a_newcomer_enters_through_any_member() {
+    play("entry");
+}
+
+#[test]
+fn two_who_enter_at_once_both_get_in() {
+    play("two_at_once");
+}
+
+#[test]
+fn the_ring_heals_after_a_kill_and_a_power_cut() {
+    play("heal");
+}
+
+#[test]
+fn two_halves_go_on_and_merge_when_the_network_is_whole() {
+    play("split_and_merge");
+}
+
+#[test]
+fn who_leaves_is_not_looked_for() {
+    play("leave");
+}
+
+#[test]
+fn who_restarts_without_memory_is_back_in_its_place() {
+    play("restart");
+}
+
+#[test]
+fn a_lap_during_a_loss_comes_home_or_is_reported_lost() {
+    play("lap_during_loss");
+}
+
+#[test]
+fn a_scatter_reaches_all_and_names_who_is_missing() {
+    play("scatter");
+}
+
+fn play(name: &str) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let path = directory.join(format!("{name}.txt"));
+    let script = std::fs::read_to_string(&path).expect("the transcript");
+    let transcript = transcribe(&script);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, transcript).expect("write the transcript");
+    } else {
+        assert!(
+            transcript == script,
+            "{name}: UPDATE=1 writes this instead, if it is right:\n{transcript}"
+        );
+    }
+}
+
+/// The script with what follows from its commands.
+fn transcribe(script: &str) -> String {
+    let mut world = World::new(1, 0);
+    let mut transcript = String::new();
+    for line in script.lines() {
+        if let Some(command) = line.strip_prefix("> ") {
+            writeln!(transcript, "{line}").expect("a string takes it");
+            obey(&mut world, command);
+        } else if line.starts_with('#') {
+            writeln!(transcript, "{line}").expect("a string takes it");
+        }
+        for line in std::mem::take(&mut world.trace.lines) {
+            writeln!(transcript, "{line}").expect("a string takes it");
+        }
+    }
+    assert!(world.watch.violations.is_empty(), "{:?}", world.watch.violations);
+    transcript
+}
+
+fn obey(world: &mut World, command: &str) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let host = |word: &str| word.strip_prefix('h').and_then(|n| n.parse().ok()).expect("a host");
+    match words.as_slice() {
+        ["hosts", count] => {
+            *world = World::new(1, count.parse().expect("a number"));
+            world.trace.records = true;
+        }
+        ["boot", who, options @ ..] => world.boot(host(who), &start(options, world.hosts.len())),
+        ["run", seconds] => {
+            let seconds: f64 = seconds.parse().expect("seconds");
+            world.pass((seconds * SECOND as f64) as u64);
+        }
+        ["kill", who] => world.kill(host(who)),
+        ["power-off", who] => world.power_off(host(who)),
+        ["power-on", who] => world.power_on(host(who)),
+        ["freeze", who] => world.freeze(host(who)),
+        ["thaw", who] => world.thaw(host(who)),
+        ["split", who @ ..] => {
+            let one: Vec<usize> = who.iter().map(|word| host(word)).collect();
+            let size = world.hosts.len();
+            for two in (0..size).filter(|two| !one.contains(two)) {
+                for &one in &one {
+                    world.set_reach(one, two, false);
+                    world.set_reach(two, one, false);
+                }
+            }
+        }
+        ["heal"] => {
+            world.reach.iter_mut().for_each(|row| row.fill(true));
+            world.kick();
+        }
+        ["leave", who] => world.input(host(who), Input::Leave),
+        ["lap", who, laps] => {
+            world.lap(host(who), laps.parse().expect("a number"), true);
+        }
+        ["scatter", who] => {
+            world.scatter(host(who), b"a story");
+        }
+        ["list", who] => {
+            let who = host(who);
+            let members = world.ring(who).members();
+            let names: Vec<&str> = members.iter().map(DaemonName::as_str).collect();
+            let text = format!("< {}", names.join(" "));
+            world.trace.say(world.now, &world.hosts[who].name, &text);
+        }
+        _ => panic!("unknown command '{command}'"),
+    }
+}
+
+fn start(options: &[&str], size: usize) -> Start {
+    let host = |word: &&str| word.strip_prefix('h').and_then(|n| n.parse().ok()).expect("a host");
+    match options {
+        [] => Start::default(),
+        ["via", entry @ ..] => {
+            Start { entry: entry.iter().map(host).collect(), ..Start::default() }
+        }
+        ["as", ordinal] => Start {
+            ordinal: Some(ordinal.parse().expect("a number")),
+            entry: Vec::new(),
+            seeds: (0..size).collect(),
+        },
+        _ => panic!("boot HOST [via HOST... | as ORDINAL]"),
+    }
+}

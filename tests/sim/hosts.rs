@@ -1,0 +1,84 @@
+//! What may be done to a host: its daemon starts, is killed, is frozen; its power fails.
+
+use mpd_proto::ring::{Instance, Ring, RingConfig, Seed};
+
+use crate::world::{Start, World};
+
+impl World {
+    /// A daemon without memory starts on a powered host.
+    pub(crate) fn boot(&mut self, host: usize, start: &Start) {
+        if self.hosts[host].ring.is_some() || !self.hosts[host].powered {
+            return;
+        }
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
+        let instance = Instance::from_bytes(bytes);
+        let address = |&of: &usize| self.hosts[of].address.clone();
+        let seed = |of: &usize| Seed { ordinal: *of as u64, address: address(of) };
+        let config = RingConfig {
+            name: self.hosts[host].name.clone(),
+            instance,
+            addresses: vec![self.hosts[host].address.clone()],
+            ordinal: start.ordinal,
+            entry: start.entry.iter().map(address).collect(),
+            seeds: start.seeds.iter().map(seed).collect(),
+            timing: self.timing.clone(),
+            chance: self.random.bits(),
+            rules: self.rules,
+        };
+        let ring = Ring::new(self.time(), config);
+        let machine = &mut self.hosts[host];
+        machine.instance = instance;
+        machine.life += 1;
+        machine.frozen = false;
+        machine.alarm = u64::MAX;
+        machine.ring = Some(ring);
+        self.note(host, "boots", 0);
+        self.perform(host);
+    }
+
+    pub(crate) fn thaw(&mut self, host: usize) {
+        if !std::mem::replace(&mut self.hosts[host].frozen, false) {
+            return;
+        }
+        self.note(host, "thaws", 0);
+        for input in std::mem::take(&mut self.hosts[host].backlog) {
+            self.input(host, input);
+        }
+        self.set_alarm(host);
+    }
+
+    pub(crate) fn freeze(&mut self, host: usize) {
+        if self.hosts[host].ring.is_some() {
+            self.hosts[host].frozen = true;
+            self.note(host, "freezes", 0);
+        }
+    }
+
+    /// The process is gone; its kernel says so to all peers.
+    pub(crate) fn kill(&mut self, host: usize) {
+        if self.hosts[host].ring.is_some() {
+            self.note(host, "is killed", 0);
+            for (connection, side) in self.forget_daemon(host) {
+                self.end(connection, side);
+            }
+        }
+    }
+
+    /// The machine is gone without a word.
+    pub(crate) fn power_off(&mut self, host: usize) {
+        self.note(host, "loses power", 0);
+        self.hosts[host].powered = false;
+        for (connection, side) in self.forget_daemon(host) {
+            if let Some(connection) = self.connections.get_mut(&connection) {
+                connection.vanish(side);
+            }
+        }
+    }
+
+    pub(crate) fn power_on(&mut self, host: usize) {
+        self.hosts[host].powered = true;
+        self.kick();
+    }
+}

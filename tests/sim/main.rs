@@ -1,0 +1,15 @@
+//! The ring machine of the daemons among made-up hosts.
+//!
+//! `sweep` runs random fault schedules (`schedule`) and replays one by its seed; `rules` tells one story
+//! for each rule of the ring; `mass` takes rings of many. `world`, `hosts` and `network` are the hosts and what
+//! lies between them, `checks` says what must hold. scripts/sim and scripts/replay are the way in.
+
+mod checks;
+mod hosts;
+mod mass;
+mod network;
+mod rules;
+mod schedule;
+mod sweep;
+mod trace;
+mod world;

@@ -1,0 +1,259 @@
+//! Connections: how they come up, what they carry, how they end.
+
+use std::collections::VecDeque;
+
+use mpd_proto::message::RingMessage;
+use mpd_proto::ring::{DialFailure, Input, LinkId, Purpose, Token};
+
+use crate::world::{Happening, SECOND, World};
+
+/// `TCP_USER_TIMEOUT` of every connection.
+pub(crate) const UNACKNOWLEDGED: u64 = 3 * SECOND;
+
+/// What travels.
+#[derive(Clone, Debug)]
+pub(crate) enum Packet {
+    /// The third message of the handshake: the acceptor may begin.
+    Proved,
+    Message(RingMessage),
+    /// The sender closed, or its process is gone.
+    End,
+}
+
+/// A connection of two hosts. Side 0 opened it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    hosts: [usize; 2],
+    lives: [u32; 2],
+    token: Token,
+    purpose: Purpose,
+    links: [Option<LinkId>; 2],
+    /// What each side sent and the other has not got, with its time of arrival.
+    queues: [VecDeque<(u64, Packet)>; 2],
+    last: [u64; 2],
+    /// Since when what a side sent is not acknowledged.
+    stuck: [Option<u64>; 2],
+    /// The side has closed: it hears nothing more.
+    closed: [bool; 2],
+    /// The side is gone without a word: its host answers with a reset.
+    vanished: [bool; 2],
+}
+
+impl Connection {
+    pub(crate) fn new(hosts: [usize; 2], lives: [u32; 2], token: Token, purpose: Purpose) -> Self {
+        Self {
+            hosts,
+            lives,
+            token,
+            purpose,
+            links: [None; 2],
+            queues: [VecDeque::new(), VecDeque::new()],
+            last: [0; 2],
+            stuck: [None; 2],
+            closed: [false; 2],
+            vanished: [false; 2],
+        }
+    }
+
+    pub(crate) fn vanish(&mut self, side: usize) {
+        self.vanished[side] = true;
+        self.queues[side].clear();
+    }
+
+    fn is_over(&self) -> bool {
+        let done = |side: usize| self.closed[side] || self.vanished[side];
+        done(0) && done(1) && self.queues.iter().all(VecDeque::is_empty)
+    }
+}
+
+impl World {
+    pub(crate) fn syn(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let [from, to] = connection.hosts;
+        connection.lives[1] = self.hosts[to].life;
+        let machine = &self.hosts[to];
+        if !machine.powered || machine.frozen || !self.connected(from, to) {
+            return;
+        }
+        let listens = machine.ring.is_some();
+        let at = self.now + self.delay(to);
+        let answer = if listens {
+            Happening::Established(id)
+        } else {
+            Happening::Refusal(id, DialFailure::Refused)
+        };
+        self.push(at, answer);
+    }
+
+    pub(crate) fn refused(&mut self, id: u64, failure: DialFailure) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        let [from, to] = connection.hosts;
+        let there = self.hosts[from].life == connection.lives[0] && self.reach[to][from];
+        if there && self.hosts[from].dials.remove(&connection.token).is_some() {
+            self.input(from, Input::ConnectFailed(connection.token, failure));
+        }
+    }
+
+    /// The second message of the handshake is there: the dialer has its link, the acceptor not yet.
+    pub(crate) fn established(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let ([from, to], token, purpose) = (connection.hosts, connection.token, connection.purpose);
+        let alive = self.hosts[from].life == connection.lives[0] && self.hosts[from].powered;
+        if !alive || !self.reach[to][from] || self.hosts[from].dials.remove(&token).is_none() {
+            self.connections.remove(&id);
+            return;
+        }
+        let peer = self.peer(to);
+        let link = LinkId(self.next_id());
+        let known = self.connections.get_mut(&id).map(|c| c.links[0] = Some(link));
+        debug_assert!(known.is_some());
+        self.hosts[from].ends.insert(link, (id, 0));
+        self.send(id, 0, Packet::Proved);
+        self.input(from, Input::LinkUp { link, token: Some(token), peer, purpose });
+    }
+
+    /// Sends in order; what cannot pass now waits.
+    pub(crate) fn send(&mut self, id: u64, side: usize, packet: Packet) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let from = connection.hosts[side];
+        let delay = self.delay(from);
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let at = (now + delay).max(connection.last[side]);
+        connection.last[side] = at;
+        connection.queues[side].push_back((at, packet));
+        self.push(at, Happening::Arrival { connection: id, side });
+    }
+
+    /// A side closes: it hears nothing more, the other hears of it behind all that was sent.
+    pub(crate) fn end(&mut self, id: u64, side: usize) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.closed[side] = true;
+            self.send(id, side, Packet::End);
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, id: u64, side: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let [from, to] = [connection.hosts[side], connection.hosts[1 - side]];
+        let Some(&(at, _)) = connection.queues[side].front() else { return };
+        if at > self.now {
+            return;
+        }
+        let passes = self.reach[from][to] && self.hosts[to].powered;
+        let acknowledged = self.reach[to][from];
+        let now = self.now;
+        if passes && acknowledged {
+            connection.stuck[side] = None;
+        } else if connection.stuck[side].is_none() {
+            connection.stuck[side] = Some(now);
+            let timer = Happening::Unacknowledged { connection: id, side, since: now };
+            self.push(now + UNACKNOWLEDGED, timer);
+        }
+        if !passes {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some((_, packet)) = connection.queues[side].pop_front() else { return };
+        if connection.vanished[1 - side] {
+            // The host is up again and knows nothing of this connection.
+            connection.queues[side].clear();
+            self.close_end(id, side);
+        } else if !connection.closed[1 - side] {
+            self.deliver(id, side, packet);
+        }
+        if self.connections.get(&id).is_some_and(Connection::is_over) {
+            self.connections.remove(&id);
+        }
+        self.arrive(id, side);
+    }
+
+    fn deliver(&mut self, id: u64, side: usize, packet: Packet) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (hosts, purpose, lives) = (connection.hosts, connection.purpose, connection.lives);
+        let to = hosts[1 - side];
+        match (packet, connection.links[1 - side]) {
+            (Packet::Proved, _) => {
+                if self.hosts[to].life != lives[1] || self.hosts[to].ring.is_none() {
+                    connection.closed[1] = true;
+                    self.close_end(id, 0);
+                    return;
+                }
+                let link = LinkId(self.next_id());
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.links[1] = Some(link);
+                }
+                self.hosts[to].ends.insert(link, (id, 1));
+                let peer = self.proved_peer(id, hosts[0]);
+                self.input(to, Input::LinkUp { link, token: None, peer, purpose });
+            }
+            (Packet::Message(message), Some(link)) => {
+                self.input(to, Input::Received(link, message));
+            }
+            (Packet::End, Some(_)) => self.close_end(id, 1 - side),
+            (Packet::Message(_) | Packet::End, None) => connection.closed[1 - side] = true,
+        }
+    }
+
+    /// The dialer as it was when it proved itself; it may be another by now.
+    fn proved_peer(&self, id: u64, host: usize) -> mpd_proto::ring::Peer {
+        let mut peer = self.peer(host);
+        let life = self.connections.get(&id).map(|connection| connection.lives[0]);
+        if life != Some(self.hosts[host].life) {
+            peer.instance = mpd_proto::ring::Instance::from_bytes([0xff; 16]);
+        }
+        peer
+    }
+
+    /// A side learns that its connection is gone.
+    fn close_end(&mut self, id: u64, side: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.closed[side] = true;
+        connection.queues[side].clear();
+        let host = connection.hosts[side];
+        let Some(link) = connection.links[side] else { return };
+        if self.hosts[host].ends.remove(&link).is_some() {
+            self.input(host, Input::LinkClosed(link));
+        }
+    }
+
+    pub(crate) fn unacknowledged(&mut self, id: u64, side: usize, since: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.stuck[side] == Some(since) {
+            connection.stuck[side] = None;
+            let gone = connection.closed[side];
+            connection.queues[side].clear();
+            if gone {
+                // Nobody is left who could care; the other side finds out by its own means.
+                connection.vanished[side] = true;
+            } else {
+                self.close_end(id, side);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.vanished[side] = true;
+                }
+            }
+        }
+    }
+
+    /// After a change of the network: kernels send again what waits.
+    pub(crate) fn kick(&mut self) {
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        for id in ids {
+            for side in 0..2 {
+                let at = self.now + self.random.below(400_000) as u64;
+                let waits = |c: &Connection| !c.queues[side].is_empty();
+                if self.connections.get(&id).is_some_and(waits) {
+                    self.push(at, Happening::Arrival { connection: id, side });
+                }
+            }
+        }
+    }
+
+    /// A connection torn by something between the hosts: both sides hear of it.
+    pub(crate) fn reset(&mut self, id: u64) {
+        for side in 0..2 {
+            self.close_end(id, side);
+        }
+        self.connections.remove(&id);
+    }
+}

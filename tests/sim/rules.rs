@@ -1,0 +1,208 @@
+//! One story for each rule of the ring: it ends well, and does not when the rule is taken out.
+
+use std::collections::BTreeSet;
+
+use mpd_proto::ring::{Input, Rules, Standing};
+
+use crate::checks;
+use crate::world::{SECOND, Start, World};
+
+/// A ring of `size` from a host file, settled.
+fn booted(size: usize, rules: Rules) -> World {
+    let mut world = World::new(7, size);
+    world.rules = rules;
+    for host in 0..size {
+        let seeds = (0..size).collect();
+        world.boot(host, &Start { ordinal: Some(host as u64), entry: Vec::new(), seeds });
+    }
+    // Without widening, or with a rule less, rings of many are slow to find themselves.
+    world.pass(10 * SECOND);
+    assert!(is_whole(&world, 0..size), "the ring is whole at first");
+    world
+}
+
+/// A ring of `size` who know nothing but their entry.
+fn entered(size: usize, rules: Rules) -> World {
+    let mut world = World::new(7, size);
+    world.rules = rules;
+    for host in 0..size {
+        let entry = if host == 0 { Vec::new() } else { vec![0] };
+        world.boot(host, &Start { entry, ..Start::default() });
+        world.pass(SECOND);
+    }
+    world.pass(5 * SECOND);
+    assert!(is_whole(&world, 0..size), "the ring is whole at first");
+    world
+}
+
+fn is_whole(world: &World, hosts: impl IntoIterator<Item = usize>) -> bool {
+    let group: BTreeSet<usize> = hosts.into_iter().collect();
+    checks::after_calm(world, &group).is_empty()
+}
+
+fn cut(world: &mut World, one: usize, two: usize) {
+    world.set_reach(one, two, false);
+    world.set_reach(two, one, false);
+}
+
+fn heal(world: &mut World) {
+    world.reach.iter_mut().for_each(|row| row.fill(true));
+    world.kick();
+}
+
+/// The story ends well by all rules, and badly without the one.
+fn needs(without: Rules, story: impl Fn(Rules) -> bool) {
+    assert!(story(Rules::default()), "by all rules");
+    assert!(!story(without), "without the rule");
+}
+
+#[test]
+fn r1_two_records_of_one_incarnation_are_merged_alike_everywhere() {
+    let story = |rules| {
+        let mut world = World::new(7, 3);
+        world.rules = rules;
+        cut(&mut world, 0, 1);
+        // h2 is first with h0, then, without memory, with h1; then it is gone for good.
+        world.boot(0, &Start::default());
+        world.boot(1, &Start { seeds: vec![0], ..Start::default() });
+        for entry in [0, 1] {
+            world.power_on(2);
+            world.boot(2, &Start { entry: vec![entry], ..Start::default() });
+            world.pass(3 * SECOND);
+            world.power_off(2);
+            world.pass(10 * SECOND);
+        }
+        heal(&mut world);
+        world.pass(10 * SECOND);
+        let gone = &world.hosts[2].name;
+        let [one, two] = [0, 1].map(|host| world.ring(host).record(gone).expect("a record"));
+        assert_eq!((one.standing, two.standing), (Standing::Dead, Standing::Dead));
+        assert!(is_whole(&world, 0..2));
+        one == two
+    };
+    needs(Rules { whole_order: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r2_a_frozen_daemon_refutes_its_death_when_it_thaws() {
+    let story = |rules| {
+        let mut world = entered(3, rules);
+        world.freeze(1);
+        world.pass(10 * SECOND);
+        assert!(!is_whole(&world, 0..3), "it is taken for dead");
+        world.thaw(1);
+        world.pass(10 * SECOND);
+        is_whole(&world, 0..3)
+    };
+    needs(Rules { refute: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r2_a_daemon_without_memory_takes_its_former_place() {
+    let story = |rules| {
+        let mut world = entered(4, rules);
+        world.kill(1);
+        world.pass(5 * SECOND);
+        world.boot(1, &Start { entry: vec![3], ..Start::default() });
+        world.pass(10 * SECOND);
+        let order: Vec<String> = world.ring(0).members().into_iter().map(Into::into).collect();
+        is_whole(&world, 0..4) && order == ["h0", "h1", "h2", "h3"]
+    };
+    needs(Rules { refute: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r3_who_loses_its_rhs_takes_the_next() {
+    let story = |rules| {
+        let mut world = booted(4, rules);
+        world.power_off(1);
+        world.pass(10 * SECOND);
+        is_whole(&world, [0, 2, 3])
+    };
+    needs(Rules { reknit: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r3_many_neighbours_lost_at_once_are_tried_side_by_side() {
+    let story = |rules| {
+        let mut world = booted(24, rules);
+        (1..21).for_each(|host| world.power_off(host));
+        world.pass(15 * SECOND);
+        is_whole(&world, [0, 21, 22, 23])
+    };
+    needs(Rules { widen: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r4_two_halves_find_each_other_again() {
+    let story = |rules| {
+        let mut world = entered(4, rules);
+        for (one, two) in [(0, 1), (0, 3), (2, 1), (2, 3)] {
+            cut(&mut world, one, two);
+        }
+        world.pass(15 * SECOND);
+        assert!(is_whole(&world, [0, 2]) && is_whole(&world, [1, 3]), "two rings");
+        heal(&mut world);
+        world.pass(10 * SECOND);
+        is_whole(&world, 0..4)
+    };
+    needs(Rules { probe_dead: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r5_islands_that_restarted_from_nothing_meet_by_the_host_file() {
+    let story = |rules| {
+        let mut world = World::new(7, 4);
+        world.rules = rules;
+        for (one, two) in [(0, 1), (0, 3), (2, 1), (2, 3)] {
+            cut(&mut world, one, two);
+        }
+        // h2 and h3 enter by hand; only the two who began have the file.
+        for host in [0, 1] {
+            world.boot(host, &Start { seeds: vec![0, 1], ..Start::default() });
+            world.boot(host + 2, &Start { entry: vec![host], ..Start::default() });
+        }
+        world.pass(5 * SECOND);
+        heal(&mut world);
+        world.pass(10 * SECOND);
+        is_whole(&world, 0..4)
+    };
+    needs(Rules { probe_seeds: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r6_two_who_cannot_reach_each_other_move_apart() {
+    let story = |rules| {
+        let mut world = booted(5, rules);
+        cut(&mut world, 1, 2);
+        world.pass(20 * SECOND);
+        let since = world.now;
+        world.pass(10 * SECOND);
+        is_whole(&world, 0..5) && world.watch.changed < since
+    };
+    needs(Rules { reseat: false, ..Rules::default() }, story);
+}
+
+#[test]
+fn r5_two_who_left_and_came_back_apart_meet_again() {
+    // Each has the other as departed, and nobody else is left who could tell.
+    let mut world = booted(4, Rules::default());
+    let file =
+        |host| Start { ordinal: Some(host as u64), entry: Vec::new(), seeds: (0..4).collect() };
+    world.input(1, Input::Leave);
+    world.input(2, Input::Leave);
+    world.pass(SECOND);
+    for (one, two) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        cut(&mut world, one, two);
+    }
+    for host in [1, 2] {
+        world.boot(host, &file(host));
+    }
+    world.pass(10 * SECOND);
+    assert!(is_whole(&world, [0, 1]) && is_whole(&world, [2, 3]), "two rings");
+    world.power_off(0);
+    world.power_off(3);
+    heal(&mut world);
+    world.pass(20 * SECOND);
+    assert!(is_whole(&world, [1, 2]));
+}

@@ -1,0 +1,202 @@
+//! One random schedule: daemons start, a minute of faults, calm in one of three shapes, judgement.
+
+use std::collections::BTreeSet;
+
+use mpd_proto::ring::Input;
+
+use crate::checks;
+use crate::world::{MS, SECOND, Start, World};
+
+const CHAOS_FROM: u64 = 6 * SECOND;
+const CHAOS_UNTIL: u64 = 61 * SECOND;
+/// 30 s and twice the time to declare somebody dead.
+const CALM: u64 = 40 * SECOND;
+
+/// How the network is when the faults have stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Healed,
+    Halves,
+    PairCut,
+}
+
+/// How a schedule went.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<String>,
+    /// From the calm to the last change of any list, in microseconds.
+    pub(crate) settled: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) lines: Vec<String>,
+    pub(crate) replies: [u64; 4],
+    pub(crate) shape: Shape,
+}
+
+impl Outcome {
+    /// Of a schedule that could not be finished.
+    pub(crate) fn panicked(text: String) -> Self {
+        Self {
+            violations: vec![format!("panicked: {text}")],
+            settled: 0,
+            fingerprint: 0,
+            lines: Vec::new(),
+            replies: [0; 4],
+            shape: Shape::Healed,
+        }
+    }
+}
+
+/// Runs the schedule of `seed`; `members` fixes the number of hosts.
+pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
+    let shape = match seed % 3 {
+        0 => Shape::Healed,
+        1 => Shape::Halves,
+        _ => Shape::PairCut,
+    };
+    let drawn = usize::try_from(seed / 3 % 11).expect("a small number");
+    // Two hosts that cannot reach each other need two others between them.
+    let size = members.unwrap_or(if shape == Shape::PairCut { 5 + drawn % 8 } else { 2 + drawn });
+    let mut world = World::new(seed, size);
+    world.trace.records = record;
+    let booted = world.random.below(2) == 0;
+    for host in 0..size {
+        world.boot(host, &first_start(host, size, booted));
+        let pause = world.random.below(300) as u64 * MS;
+        world.pass(pause);
+    }
+    world.run(CHAOS_FROM);
+    while world.now < CHAOS_UNTIL {
+        let pause = 100 * MS + world.random.below(3000) as u64 * MS;
+        world.pass(pause);
+        fault(&mut world, booted);
+    }
+    let groups = calm(&mut world, shape, booted);
+    let from = world.now;
+    world.pass(CALM);
+    let mut violations = std::mem::take(&mut world.watch.violations);
+    for group in groups {
+        let running: BTreeSet<usize> = world.running().intersection(&group).copied().collect();
+        violations.extend(checks::after_calm(&world, &running));
+    }
+    if world.now - world.watch.changed < 5 * SECOND {
+        violations.push("lists still change".to_owned());
+    }
+    Outcome {
+        violations,
+        settled: world.watch.changed.saturating_sub(from),
+        fingerprint: world.trace.fingerprint,
+        lines: world.trace.lines,
+        replies: world.watch.replies,
+        shape,
+    }
+}
+
+/// From a host file, or by hand through the first.
+fn first_start(host: usize, size: usize, booted: bool) -> Start {
+    let seeds = (0..size).collect();
+    if booted {
+        Start { ordinal: Some(host as u64), entry: Vec::new(), seeds }
+    } else {
+        let entry = if host == 0 { Vec::new() } else { vec![0, host - 1] };
+        Start { ordinal: None, entry, seeds }
+    }
+}
+
+/// A daemon comes back by itself: from the host file, or through some other.
+fn restart(world: &mut World, host: usize, booted: bool) {
+    let size = world.hosts.len();
+    let mut start = first_start(host, size, booted);
+    if !booted {
+        start.entry = vec![world.random.below(size), world.random.below(size)];
+        start.entry.retain(|&entry| entry != host);
+    }
+    world.boot(host, &start);
+}
+
+fn fault(world: &mut World, booted: bool) {
+    let size = world.hosts.len();
+    let host = world.random.below(size);
+    let other = world.random.below(size);
+    match world.random.below(18) {
+        0 => world.power_off(host),
+        1 => {
+            let rack = 1 + world.random.below(4);
+            (0..rack).for_each(|next| world.power_off((host + next) % size));
+        }
+        2 | 3 => world.kill(host),
+        4..=6 => {
+            world.power_on(host);
+            restart(world, host, booted);
+        }
+        7 => {
+            world.set_reach(host, other, false);
+            if world.random.below(2) == 0 {
+                world.set_reach(other, host, false);
+            }
+        }
+        8 => split(world).into_iter().for_each(drop),
+        9 => heal(world),
+        10 => world.freeze(host),
+        11 => (0..size).for_each(|host| world.thaw(host)),
+        12 => {
+            let connection = world.connections.keys().nth(other).copied();
+            connection.into_iter().for_each(|id| world.reset(id));
+        }
+        13 => world.hosts[host].clog = world.random.below(1500) as u64 * MS,
+        14 => world.hosts.iter_mut().for_each(|machine| machine.clog = 0),
+        15 => {
+            world.scatter(host, b"faults");
+        }
+        16 => {
+            // Few enough to be home in the calm time, however large the ring.
+            let laps = 1 + u32::try_from(other % 4).expect("a small number");
+            world.lap(host, laps, true);
+        }
+        _ => world.input(host, Input::Leave),
+    }
+}
+
+/// Cuts the hosts in two.
+fn split(world: &mut World) -> [BTreeSet<usize>; 2] {
+    let size = world.hosts.len();
+    let mask = world.random.bits();
+    let (one, two): (Vec<usize>, Vec<usize>) = (0..size).partition(|host| mask >> host & 1 == 1);
+    for &a in &one {
+        for &b in &two {
+            world.set_reach(a, b, false);
+            world.set_reach(b, a, false);
+        }
+    }
+    [one.into_iter().collect(), two.into_iter().collect()]
+}
+
+fn heal(world: &mut World) {
+    for row in &mut world.reach {
+        row.fill(true);
+    }
+    world.kick();
+}
+
+/// Ends the faults; the groups that remain.
+fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
+    let size = world.hosts.len();
+    heal(world);
+    for host in 0..size {
+        world.hosts[host].clog = 0;
+        world.power_on(host);
+        world.thaw(host);
+    }
+    let all = || vec![(0..size).collect()];
+    match shape {
+        Shape::Healed => all(),
+        Shape::Halves => split(world).into(),
+        Shape::PairCut => {
+            (0..size).for_each(|host| restart(world, host, booted));
+            let one = world.random.below(size);
+            let two = (one + 1 + world.random.below(size - 1)) % size;
+            world.set_reach(one, two, false);
+            world.set_reach(two, one, false);
+            all()
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Hosts, a network and time, all of them made up; the daemons' rings in them are the real ones.
+//!
+//! The network stands above the channel: connections carry ordered messages with delay. A cut holds
+//! them back, as a kernel that sends again would; three seconds without acknowledgement reset the
+//! side that waits for one. Everything that happens is drawn from one seeded generator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mpd_proto::Time;
+use mpd_proto::message::{Payload, ScatterId};
+use mpd_proto::ring::{
+    Address, DaemonName, DialFailure, Input, Instance, LinkId, Output, Peer, Purpose, RequestId,
+    Ring, Rules, Timing, Token,
+};
+use mpd_tests::random::Random;
+
+use crate::checks::Watch;
+use crate::network::{Connection, Packet};
+use crate::trace::Trace;
+
+/// One microsecond to the next millisecond, in the world's unit.
+pub(crate) const MS: u64 = 1000;
+/// One second.
+pub(crate) const SECOND: u64 = 1000 * MS;
+
+/// How a host's daemon begins.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    /// Its place in the host file.
+    pub(crate) ordinal: Option<u64>,
+    /// Hosts to enter through.
+    pub(crate) entry: Vec<usize>,
+    /// Hosts of its host file.
+    pub(crate) seeds: Vec<usize>,
+}
+
+/// What the queue holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    Alarm { host: usize, life: u32 },
+    Syn(u64),
+    Refusal(u64, DialFailure),
+    Established(u64),
+    Arrival { connection: u64, side: usize },
+    Unacknowledged { connection: u64, side: usize, since: u64 },
+    Answer { host: usize, life: u32, id: ScatterId },
+}
+
+/// One machine.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: DaemonName,
+    pub(crate) address: Address,
+    pub(crate) powered: bool,
+    pub(crate) frozen: bool,
+    pub(crate) ring: Option<Ring>,
+    pub(crate) instance: Instance,
+    /// Counts its daemons.
+    pub(crate) life: u32,
+    pub(crate) ends: BTreeMap<LinkId, (u64, usize)>,
+    pub(crate) dials: BTreeMap<Token, u64>,
+    /// What came while it was frozen.
+    pub(crate) backlog: Vec<Input>,
+    pub(crate) alarm: u64,
+    /// Extra delay of everything that it sends.
+    pub(crate) clog: u64,
+}
+
+/// All there is.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: u64,
+    sequence: u64,
+    queue: BTreeMap<(u64, u64), Happening>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    /// `reach[a][b]`: what a sends comes to b.
+    pub(crate) reach: Vec<Vec<bool>>,
+    pub(crate) random: Random,
+    pub(crate) rules: Rules,
+    pub(crate) timing: Timing,
+    /// Most microseconds on the way; at least a tenth of it.
+    pub(crate) latency: u64,
+    pub(crate) watch: Watch,
+    pub(crate) trace: Trace,
+    last_id: u64,
+    last_request: u64,
+}
+
+impl World {
+    /// `size` hosts `h0` …, all powered, none with a daemon.
+    pub(crate) fn new(seed: u64, size: usize) -> Self {
+        let host = |i: usize| Host {
+            name: DaemonName::new(&format!("h{i}")).expect("a name"),
+            address: Address::new(&format!("h{i}:1")).expect("an address"),
+            powered: true,
+            frozen: false,
+            ring: None,
+            instance: Instance::from_bytes([0; 16]),
+            life: 0,
+            ends: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            backlog: Vec::new(),
+            alarm: u64::MAX,
+            clog: 0,
+        };
+        Self {
+            now: SECOND,
+            sequence: 0,
+            queue: BTreeMap::new(),
+            hosts: (0..size).map(host).collect(),
+            connections: BTreeMap::new(),
+            reach: vec![vec![true; size]; size],
+            random: Random::new(seed),
+            rules: Rules::default(),
+            timing: Timing::default(),
+            latency: 20 * MS,
+            watch: Watch::default(),
+            trace: Trace::default(),
+            last_id: 0,
+            last_request: 0,
+        }
+    }
+
+    pub(crate) fn time(&self) -> Time {
+        Time::from_micros(self.now)
+    }
+
+    pub(crate) fn push(&mut self, at: u64, happening: Happening) {
+        self.sequence += 1;
+        self.queue.insert((at.max(self.now), self.sequence), happening);
+    }
+
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// From sending to arrival.
+    pub(crate) fn delay(&mut self, from: usize) -> u64 {
+        let span = usize::try_from(self.latency).expect("a short time");
+        self.latency / 10 + self.random.below(span) as u64 + self.hosts[from].clog
+    }
+
+    /// Both ways.
+    pub(crate) fn connected(&self, a: usize, b: usize) -> bool {
+        self.reach[a][b] && self.reach[b][a]
+    }
+
+    /// The number of a request that is now with the daemon of `host`.
+    pub(crate) fn request(
+        &mut self,
+        host: usize,
+        make: impl FnOnce(RequestId) -> Input,
+    ) -> RequestId {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        if self.hosts[host].ring.is_some() {
+            self.watch.asked(request, host, self.hosts[host].life, self.now);
+        }
+        self.input(host, make(request));
+        request
+    }
+
+    /// Hands an input to a daemon, or keeps it for the thaw.
+    pub(crate) fn input(&mut self, host: usize, input: Input) {
+        let now = self.time();
+        let machine = &mut self.hosts[host];
+        if machine.frozen {
+            machine.backlog.push(input);
+            return;
+        }
+        let Some(ring) = machine.ring.as_mut() else { return };
+        let kind = self.trace.input(self.now, &machine.name, &input);
+        ring.handle(now, input);
+        self.trace.fold(&[self.now, host as u64, kind]);
+        self.perform(host);
+    }
+
+    /// Cuts or mends what `from` sends to `to`.
+    pub(crate) fn set_reach(&mut self, from: usize, to: usize, reach: bool) {
+        if from != to {
+            self.reach[from][to] = reach;
+        }
+    }
+
+    /// Runs until `until`.
+    pub(crate) fn run(&mut self, until: u64) {
+        while let Some(entry) = self.queue.first_entry() {
+            let (at, _) = *entry.key();
+            if at > until {
+                break;
+            }
+            let happening = entry.remove();
+            self.now = at;
+            self.happen(happening);
+        }
+        self.now = until;
+    }
+
+    /// Runs for that long.
+    pub(crate) fn pass(&mut self, micros: u64) {
+        self.run(self.now + micros);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Alarm { host, life } => self.alarm(host, life),
+            Happening::Syn(connection) => self.syn(connection),
+            Happening::Refusal(connection, failure) => self.refused(connection, failure),
+            Happening::Established(connection) => self.established(connection),
+            Happening::Arrival { connection, side } => self.arrive(connection, side),
+            Happening::Unacknowledged { connection, side, since } => {
+                self.unacknowledged(connection, side, since);
+            }
+            Happening::Answer { host, life, id } => {
+                if self.hosts[host].life == life {
+                    let name = self.hosts[host].name.clone();
+                    self.input(host, Input::Answered(id, name.as_str().as_bytes().into()));
+                }
+            }
+        }
+    }
+
+    fn alarm(&mut self, host: usize, life: u32) {
+        let now = self.time();
+        let machine = &mut self.hosts[host];
+        if machine.life != life || machine.alarm != self.now {
+            return;
+        }
+        machine.alarm = u64::MAX;
+        if machine.frozen {
+            return;
+        }
+        let Some(ring) = machine.ring.as_mut() else { return };
+        if ring.poll_timeout().is_some_and(|due| due <= now) {
+            ring.handle_timeout(now);
+            self.trace.fold(&[self.now, host as u64, 0]);
+        }
+        self.perform(host);
+    }
+
+    pub(crate) fn set_alarm(&mut self, host: usize) {
+        let (now, start) = (self.now, Time::ZERO);
+        let machine = &mut self.hosts[host];
+        let Some(ring) = machine.ring.as_ref() else { return };
+        let Some(due) = ring.poll_timeout() else { return };
+        let due = u64::try_from((due - start).as_micros()).expect("a time").max(now);
+        if due < machine.alarm {
+            machine.alarm = due;
+            let life = machine.life;
+            self.push(due, Happening::Alarm { host, life });
+        }
+    }
+
+    /// Does what the daemon of `host` wants done.
+    pub(crate) fn perform(&mut self, host: usize) {
+        while let Some(output) = self.hosts[host].ring.as_mut().and_then(Ring::poll_output) {
+            match output {
+                Output::Connect { token, addresses, purpose } => {
+                    self.connect(host, token, &addresses, purpose);
+                }
+                Output::Abandon(token) => {
+                    self.hosts[host].dials.remove(&token);
+                }
+                Output::Send(link, message) => {
+                    if let Some(&(connection, side)) = self.hosts[host].ends.get(&link) {
+                        self.send(connection, side, Packet::Message(message));
+                    }
+                }
+                Output::Close(link) => {
+                    if let Some((connection, side)) = self.hosts[host].ends.remove(&link) {
+                        self.end(connection, side);
+                    }
+                }
+                Output::Deliver { id, hops, .. } => {
+                    let life = self.hosts[host].life;
+                    self.watch.delivered(host, life, id, hops);
+                    let at = self.now + self.delay(host);
+                    self.push(at, Happening::Answer { host, life, id });
+                }
+                Output::Scattered { .. }
+                | Output::LapsHome { .. }
+                | Output::LapLost { .. }
+                | Output::Refused(_) => {
+                    self.trace.output(self.now, &self.hosts[host].name, &output);
+                    self.watch.replied(host, self.now, &output);
+                }
+                Output::Event(event) => {
+                    self.trace.event(self.now, &self.hosts[host].name, &event);
+                }
+                Output::Over => {
+                    // Links that came up in the same moment and were not handed in yet.
+                    for (connection, side) in self.forget_daemon(host) {
+                        self.end(connection, side);
+                    }
+                }
+            }
+        }
+        self.set_alarm(host);
+        let machine = &self.hosts[host];
+        if let Some(ring) = &machine.ring {
+            self.watch.after_step(self.now, host, machine.life, ring);
+        }
+    }
+
+    pub(crate) fn forget_daemon(&mut self, host: usize) -> Vec<(u64, usize)> {
+        let machine = &mut self.hosts[host];
+        machine.ring = None;
+        machine.life += 1;
+        machine.frozen = false;
+        machine.backlog.clear();
+        machine.dials.clear();
+        self.watch.forget_daemon(host);
+        std::mem::take(&mut self.hosts[host].ends).into_values().collect()
+    }
+
+    fn connect(&mut self, host: usize, token: Token, addresses: &[Address], purpose: Purpose) {
+        let wanted = addresses.first();
+        let to = self.hosts.iter().position(|machine| Some(&machine.address) == wanted);
+        let id = self.next_id();
+        let Some(to) = to else { return };
+        let lives = [self.hosts[host].life, 0];
+        self.connections.insert(id, Connection::new([host, to], lives, token, purpose));
+        self.hosts[host].dials.insert(token, id);
+        let at = self.now + self.delay(host);
+        if to == host {
+            self.push(at, Happening::Refusal(id, DialFailure::Myself));
+        } else if self.connected(host, to) && self.hosts[to].powered {
+            self.push(at, Happening::Syn(id));
+        }
+    }
+
+    pub(crate) fn peer(&self, host: usize) -> Peer {
+        Peer { name: self.hosts[host].name.clone(), instance: self.hosts[host].instance }
+    }
+
+    /// Something that was done to a host, for the trace.
+    pub(crate) fn note(&mut self, host: usize, what: &str, detail: u64) {
+        self.trace.fold(&[self.now, host as u64, what.len() as u64, detail]);
+        self.trace.say(self.now, &self.hosts[host].name, what);
+    }
+
+    /// Hosts whose daemon runs.
+    pub(crate) fn running(&self) -> BTreeSet<usize> {
+        (0..self.hosts.len()).filter(|&host| self.hosts[host].ring.is_some()).collect()
+    }
+
+    /// The ring of `host`, which must run.
+    pub(crate) fn ring(&self, host: usize) -> &Ring {
+        self.hosts[host].ring.as_ref().expect("a running daemon")
+    }
+
+    pub(crate) fn scatter(&mut self, host: usize, bytes: &[u8]) -> RequestId {
+        let payload = Payload::from(bytes);
+        self.request(host, |request| Input::Scatter(request, payload))
+    }
+
+    pub(crate) fn lap(&mut self, host: usize, laps: u32, trace: bool) -> RequestId {
+        self.request(host, |request| Input::Lap { request, laps, trace })
+    }
+}
