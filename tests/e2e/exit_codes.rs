@@ -6,8 +6,7 @@ use crate::process::{self, Process};
 use crate::run::{sample, wait_until};
 use crate::suite::Suite;
 
-/// Those whose default action ends a process, and those that do nothing to a leader of a session
-/// without a terminal.
+/// Those whose default action ends a process, and those that do nothing to one. The rest stop it.
 const DEADLY: [i32; 23] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31];
 const HARMLESS: [i32; 4] = [17, 18, 23, 28];
