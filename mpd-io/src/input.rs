@@ -1,4 +1,4 @@
-//! Reading a standard input that a user gave us, without ever blocking. See [`crate::inherited`].
+//! Reading a standard input that a user gave us, without ever blocking. See `inherited.rs`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -1,5 +1,5 @@
 //! Writing to a standard output or error that a user gave us, without ever blocking. See
-//! [`crate::inherited`].
+//! `inherited.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
