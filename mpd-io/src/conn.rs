@@ -9,6 +9,7 @@ use crate::raw::adopt_received;
 use mpd_proto::frame::{self, Decoder, InvalidFrame, Kind};
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, sendmsg,
     sockopt,
@@ -102,6 +103,19 @@ impl Conn {
             }
         }
         Ok(message.bytes)
+    }
+
+    /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` for
+    /// silence. Only for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn wait(&mut self, patience_ms: u16) -> io::Result<Option<Filled>> {
+        let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(patience_ms))? {
+            0 => Ok(None),
+            _ => self.fill().map(Some),
+        }
     }
 
     /// The next whole frame.

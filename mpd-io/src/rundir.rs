@@ -5,7 +5,6 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use std::time::Duration;
 use mpd_proto::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{User, geteuid};
 
 use crate::conn::Conn;
@@ -201,9 +199,11 @@ impl RunDir {
         if conn.flush().is_err() {
             return false;
         }
-        let mut fds = [PollFd::new(conn.as_fd(), PollFlags::POLLIN)];
-        let silent = poll(&mut fds, PollTimeout::from(PATIENCE_MS)).is_ok_and(|ready| ready == 0);
-        silent || (conn.fill().is_ok() && conn.is_partial())
+        match conn.wait(PATIENCE_MS) {
+            Ok(None) => true,
+            Ok(Some(_)) => conn.is_partial(),
+            Err(_) => false,
+        }
     }
 
     /// Connects to the daemon of this directory; `None` when there is none.

@@ -167,7 +167,6 @@ pub struct Manager {
     failure: Option<Failure>,
     /// The user asked for the end: do not wait for a reader that does not read.
     hasty: bool,
-    interrupts: u32,
     /// The signal that the user wanted the job to end by.
     wanted_end: Option<u8>,
     /// The first signal after which nobody waits for a reader.
@@ -194,7 +193,6 @@ impl Manager {
             on_failure,
             failure: None,
             hasty: false,
-            interrupts: 0,
             wanted_end: None,
             parting: None,
             suspended: false,
@@ -414,14 +412,14 @@ impl Manager {
     }
 
     fn interrupt(&mut self, now: Time, signal: u8) {
-        self.interrupts += 1;
+        let again = self.wanted_end.is_some();
         self.wanted_end.get_or_insert(signal);
         self.parting.get_or_insert(signal);
         self.hurry(now);
         if self.phase == Phase::Starting {
             self.fail(Failure::Interrupted { signal });
             self.kill();
-        } else if self.interrupts > 1 && signal == SIGINT {
+        } else if again && signal == SIGINT {
             self.kill();
         } else if matches!(self.phase, Phase::Running | Phase::Ending) {
             self.outputs.push_back(Output::SignalRanks(signal));

@@ -67,8 +67,7 @@ enum Verdict {
 impl Peers {
     /// Takes a fresh connection.
     pub(crate) fn add(&mut self, registry: &Registry, conn: Conn, now: Time) -> io::Result<()> {
-        let consoles =
-            self.peers.values().filter(|p| !matches!(p.state, State::Manager(_))).count();
+        let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
         if consoles >= MAX_CONSOLES {
             return Err(io::Error::other("too many connections"));
         }
@@ -77,17 +76,6 @@ impl Peers {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
         self.insert(registry, conn, State::ExpectOpening, now)
-    }
-
-    /// Takes the daemon's end of the socket of a manager it starts.
-    pub(crate) fn add_manager(
-        &mut self,
-        registry: &Registry,
-        conn: Conn,
-        job: u64,
-        now: Time,
-    ) -> io::Result<()> {
-        self.insert(registry, conn, State::Manager(job), now)
     }
 
     fn insert(
@@ -123,8 +111,8 @@ impl Peers {
 
     /// When the next unfinished opening runs out of patience.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let waits = |p: &&Peer| !matches!(p.state, State::Manager(_));
-        self.peers.values().filter(waits).map(|p| p.since + OPENING_PATIENCE).min()
+        let waiting = self.peers.values().filter(|p| !p.is_manager());
+        waiting.map(|p| p.since + OPENING_PATIENCE).min()
     }
 
     /// Closes the connection of the manager of `job`.
@@ -162,10 +150,7 @@ impl Peers {
                 }
             }
         }
-        self.peers.retain(|_, p| {
-            let waits = !matches!(p.state, State::Manager(_));
-            !(waits && now.since(p.since) >= OPENING_PATIENCE)
-        });
+        self.peers.retain(|_, p| p.is_manager() || now.since(p.since) < OPENING_PATIENCE);
     }
 
     fn hand_over(
@@ -178,7 +163,7 @@ impl Peers {
     ) {
         match jobs.start(&mut console, submission) {
             Ok((manager, job)) => {
-                if let Err(e) = self.add_manager(registry, manager, job, now) {
+                if let Err(e) = self.insert(registry, manager, State::Manager(job), now) {
                     log::error!("cannot listen to the manager of job {job}: {e}");
                 }
             }
@@ -192,6 +177,10 @@ impl Peers {
 }
 
 impl Peer {
+    const fn is_manager(&self) -> bool {
+        matches!(self.state, State::Manager(_))
+    }
+
     /// Reads and answers. The flag says that more may be there to read.
     fn serve(&mut self, jobs: &mut Jobs) -> (Verdict, bool) {
         if self.conn.flush().is_err() {
@@ -211,7 +200,7 @@ impl Peer {
                 Ok(None) => break,
                 Err(problem) => {
                     log::warn!("closing a connection: {problem}");
-                    if matches!(self.state, State::Manager(_)) {
+                    if self.is_manager() {
                         return (Verdict::Close, false);
                     }
                     self.refuse(problem);
@@ -219,12 +208,11 @@ impl Peer {
                 }
             }
         }
-        let done = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
-        if filled == Filled::Closed || done || self.conn.flush().is_err() {
+        if filled == Filled::Closed || self.conn.flush().is_err() {
             return (Verdict::Close, false);
         }
-        let written = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
-        (if written { Verdict::Close } else { Verdict::Keep }, filled == Filled::More)
+        let done = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
+        (if done { Verdict::Close } else { Verdict::Keep }, filled == Filled::More)
     }
 
     fn refuse(&mut self, problem: String) {

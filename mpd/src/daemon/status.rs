@@ -8,9 +8,7 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
 use mpd_proto::frame;
 use mpd_proto::message::{ConsoleReply, JobSummary, Opening, VERSION};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
-use std::os::fd::AsFd;
 
 use crate::cli::Cli;
 
@@ -51,11 +49,7 @@ fn answer(conn: &mut Conn) -> Result<ConsoleReply> {
         if closed {
             bail!("the daemon closed the connection");
         }
-        let mut fds = [PollFd::new(conn.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut fds, PollTimeout::from(PATIENCE_MS))? == 0 {
-            bail!("the daemon does not answer");
-        }
         // The answer may have come together with the end.
-        closed = conn.fill()? == Filled::Closed;
+        closed = conn.wait(PATIENCE_MS)?.context("the daemon does not answer")? == Filled::Closed;
     }
 }

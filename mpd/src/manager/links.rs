@@ -16,8 +16,6 @@ use mpd_proto::job::{JobSpec, MAX_SPEC};
 use mpd_proto::message::{
     ConsoleReply, JobInput, ManagerOrder, ManagerReport, Opening, StartJob, VERSION,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 
 use super::DAEMON;
 
@@ -94,11 +92,7 @@ impl Links {
             if closed {
                 bail!("the daemon closed the connection");
             }
-            let mut fds = [PollFd::new(daemon.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut fds, PollTimeout::from(JOB_PATIENCE_MS))? == 0 {
-                bail!("silence");
-            }
-            closed = daemon.fill()? == Filled::Closed;
+            closed = daemon.wait(JOB_PATIENCE_MS)?.context("silence")? == Filled::Closed;
         }
     }
 

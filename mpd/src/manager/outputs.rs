@@ -195,7 +195,8 @@ impl Sink {
     }
 }
 
-const fn source(rank: Rank, stream: Stream) -> u32 {
+/// The number of an output stream of a rank, for gates and timers.
+pub(crate) const fn source(rank: Rank, stream: Stream) -> u32 {
     (rank.0 << 1) | stream.index() as u32
 }
 

@@ -12,7 +12,7 @@ use mpd_proto::stdio::Stream;
 use mpd_proto::{Rank, Time};
 
 use super::links::Heard;
-use super::outputs::Trouble;
+use super::outputs::{Trouble, source as source_number};
 use super::{Process, Timer};
 
 /// Reads of one source in a row before the next one's turn.
@@ -132,7 +132,7 @@ impl Process {
             }
             if !self.outputs.sinks[route].admits(rank, stream) {
                 source.blocked = true;
-                self.timers.stop(Timer::Line(number(rank, stream)));
+                self.timers.stop(Timer::Line(source_number(rank, stream)));
                 self.outputs.sinks[route].blocked.push((rank, stream));
                 return;
             }
@@ -167,8 +167,8 @@ impl Process {
             trouble = trouble.take().or(told);
         });
         match leaf.deadline() {
-            Some(at) => self.timers.set(Timer::Line(number(rank, stream)), at),
-            None => self.timers.stop(Timer::Line(number(rank, stream))),
+            Some(at) => self.timers.set(Timer::Line(source_number(rank, stream)), at),
+            None => self.timers.stop(Timer::Line(source_number(rank, stream))),
         }
         self.after_write(trouble);
     }
@@ -182,7 +182,9 @@ impl Process {
         let source = &self.clients[rank.index()].sources[stream.index()];
         match source.leaf.deadline() {
             Some(at) if at <= now && !source.blocked => self.end_line(rank, stream),
-            Some(at) if !source.blocked => self.timers.set(Timer::Line(number(rank, stream)), at),
+            Some(at) if !source.blocked => {
+                self.timers.set(Timer::Line(source_number(rank, stream)), at)
+            }
             _ => {}
         }
     }
@@ -197,7 +199,7 @@ impl Process {
             // Another rank is in the middle of its line, or the output is full.
             source.leaf.resumed(now);
             if let Some(at) = source.leaf.deadline() {
-                self.timers.set(Timer::Line(number(rank, stream)), at);
+                self.timers.set(Timer::Line(source_number(rank, stream)), at);
             }
             return;
         }
@@ -210,7 +212,7 @@ impl Process {
     }
 
     fn end_source(&mut self, rank: Rank, stream: Stream) {
-        self.timers.stop(Timer::Line(number(rank, stream)));
+        self.timers.stop(Timer::Line(source_number(rank, stream)));
         let source = &mut self.clients[rank.index()].sources[stream.index()];
         source.pipe = None;
         source.ready = false;
@@ -247,7 +249,7 @@ impl Process {
                 source.blocked = false;
                 source.leaf.resumed(now);
                 if let Some(at) = source.leaf.deadline() {
-                    self.timers.set(Timer::Line(number(rank, stream)), at);
+                    self.timers.set(Timer::Line(source_number(rank, stream)), at);
                 }
                 self.run_source(rank, stream);
             } else {
@@ -300,10 +302,6 @@ impl Process {
         let Some(format) = &self.spec.output.label else { return Vec::new() };
         fill(format, &self.spec, &self.order, rank, pid)
     }
-}
-
-const fn number(rank: Rank, stream: Stream) -> u32 {
-    (rank.0 << 1) | stream.index() as u32
 }
 
 fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid: u32) -> Vec<u8> {
