@@ -12,6 +12,7 @@
 pub mod cgroup;
 pub mod clock;
 pub mod conn;
+pub mod console;
 mod inherited;
 pub mod input;
 pub mod ipc;
@@ -19,6 +20,7 @@ pub mod keyfile;
 pub mod logging;
 pub mod output;
 pub mod random;
+pub mod ringname;
 pub mod rundir;
 pub mod signals;
 pub mod spawn;

@@ -1,6 +1,7 @@
 //! The run directory of a daemon: socket, lock, records of jobs. Nobody else may enter it.
 //!
-//! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`.
+//! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`;
+//! the last two with `-RING` behind for a ring that has a name.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,6 +17,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{User, geteuid};
 
 use crate::conn::Conn;
+use crate::ringname::RingName;
 
 /// Variable that names the run directory.
 pub const VARIABLE: &str = "MPD_RUNDIR";
@@ -76,19 +78,22 @@ impl RunDir {
         self.explicit
     }
 
-    /// The run directory that applies, `option` being what the user asked for.
-    pub fn resolve(option: Option<PathBuf>, host: &str) -> Self {
+    /// The run directory of `ring` that applies, `option` being what the user asked for.
+    pub fn resolve(option: Option<PathBuf>, ring: &RingName, host: &str) -> Self {
         let variable = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
         let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
         let explicit = chosen.is_some();
+        let suffix = ring.suffix();
         let path = chosen
             .or_else(|| {
                 // After su it may still be the former user's.
                 let ours =
                     |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
-                variable("XDG_RUNTIME_DIR").filter(ours).map(|d| PathBuf::from(d).join("mpd"))
+                variable("XDG_RUNTIME_DIR")
+                    .filter(ours)
+                    .map(|d| PathBuf::from(d).join(format!("mpd{suffix}")))
             })
-            .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}", geteuid())));
+            .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}{suffix}", geteuid())));
         // A daemon moves to / later.
         Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
     }
@@ -253,7 +258,7 @@ mod tests {
     use super::*;
 
     fn at(path: PathBuf) -> RunDir {
-        RunDir::resolve(Some(path), "h")
+        RunDir::resolve(Some(path), &RingName::default(), "h")
     }
 
     #[test]

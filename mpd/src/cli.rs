@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use clap::Parser;
 use log::LevelFilter;
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::{RunDir, host_name};
 
 /// The daemon could not start, or there is none to ask.
 pub(crate) const EXIT_FAILURE: u8 = 1;
@@ -26,6 +29,10 @@ pub(crate) struct Cli {
     /// Name of this daemon in job ids and messages [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+
+    /// Which of your rings on this host [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) ring: Option<String>,
 
     /// Directory of socket, lock and job records
     #[arg(long, value_name = "DIR")]
@@ -96,6 +103,11 @@ impl Cli {
             Self { daemon: true, .. } => Role::Starter,
             Self { .. } => Role::Daemon,
         }
+    }
+
+    pub(crate) fn rundir(&self) -> Result<RunDir> {
+        let ring = RingName::resolve(self.ring.as_deref())?;
+        Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
     }
 
     pub(crate) fn level(&self) -> LevelFilter {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
+use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::spawn::{Spawn, own_environment};
 use mpd_proto::frame::Kind;
@@ -39,7 +40,7 @@ pub fn submit(spec: &JobSpec) -> Result<Submitted> {
             encoded.len()
         );
     }
-    let rundir = RunDir::resolve(None, &host_name());
+    let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
     let (mut conn, private) = match rundir.connect() {
         Ok(Some(conn)) => (conn, None),
         Ok(None) => start_private()?,

@@ -263,7 +263,7 @@ impl Session {
         }
         Some(match frame::decode_message(payload) {
             Ok(ConsoleReply::Refused { problem }) => Input::Refused(problem),
-            Ok(ConsoleReply::Status { .. }) | Err(_) => Input::Closed,
+            Ok(_) | Err(_) => Input::Closed,
         })
     }
 

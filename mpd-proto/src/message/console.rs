@@ -4,6 +4,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{JobId, Rank};
 use crate::job::{Failure, RankEnd};
+use crate::ring::{Address, DaemonName, Instance, Standing};
+
+/// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
+/// until the console closes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RingRequest {
+    /// The ring as this daemon knows it: [`ConsoleReply::Ring`].
+    Describe,
+    /// A message so many times round the ring: [`ConsoleReply::LapsHome`] or
+    /// [`ConsoleReply::LapLost`].
+    Lap {
+        /// How often, at least once.
+        laps: u32,
+        /// Whether the members of the last lap are to be named.
+        trace: bool,
+    },
+    /// A word from every member: [`ConsoleReply::Census`].
+    Census,
+    /// That member shall leave: [`ConsoleReply::Done`], or refused if there is none of that name.
+    Exit {
+        /// `None`: the daemon that is asked.
+        member: Option<DaemonName>,
+    },
+    /// Every member shall leave: [`ConsoleReply::Done`].
+    ExitAll,
+    /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
+    Watch,
+    /// A connection to the daemon of another host and back: [`ConsoleReply::Pong`] or refused with
+    /// the reason.
+    Ping {
+        /// A member's name, or `HOST:PORT` with a numeric host.
+        target: String,
+    },
+}
 
 /// Daemon to console. After a submission that is accepted the daemon says nothing more: the
 /// connection belongs to the job's manager.
@@ -24,6 +59,130 @@ pub enum ConsoleReply {
         /// Its jobs.
         jobs: Vec<JobSummary>,
     },
+    /// The ring as this daemon knows it.
+    Ring(RingView),
+    /// All laps came home.
+    LapsHome {
+        /// Hops of the last one: the members of the ring.
+        hops: u32,
+        /// The last one's way, from the right-hand neighbour to this daemon, if asked for.
+        names: Vec<DaemonName>,
+        /// From request to end, in microseconds.
+        took_us: u64,
+    },
+    /// A lap was lost: the ring broke under way.
+    LapLost {
+        /// How many came home before it.
+        home: u32,
+    },
+    /// A word from every member.
+    Census {
+        /// Those who answered, in the order of the ring.
+        members: Vec<Word>,
+        /// Live members that did not answer in time.
+        missing: Vec<DaemonName>,
+        /// Most forwarding steps to any member.
+        depth: u32,
+    },
+    /// All members concerned have been told.
+    Done {
+        /// Live members that could not be told in time.
+        missing: Vec<DaemonName>,
+    },
+    /// Something happened to the ring.
+    Event(Happening),
+    /// The daemon that was asked for answered.
+    Pong {
+        /// Its name.
+        name: DaemonName,
+        /// Which life of it.
+        instance: Instance,
+        /// The address that answered.
+        address: Address,
+        /// The connection alone, in microseconds.
+        connect_us: u64,
+        /// Connection, mutual proof of the key and greeting, in microseconds.
+        total_us: u64,
+    },
+}
+
+/// A ring as one of its daemons knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RingView {
+    /// Its name; empty for the default one.
+    pub ring: String,
+    /// The daemon that says so.
+    pub me: DaemonName,
+    /// Short id of the key it connects with.
+    pub key: String,
+    /// Whether both neighbours are linked and heard of: else the ring is healing here.
+    pub whole: bool,
+    /// The right-hand neighbour that is linked.
+    pub rhs: Option<DaemonName>,
+    /// The left-hand neighbour that is linked.
+    pub lhs: Option<DaemonName>,
+    /// The live ones in the order of the ring from `me`, then the dead and departed by name.
+    pub members: Vec<MemberView>,
+}
+
+/// One member in a [`RingView`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberView {
+    /// Its name.
+    pub name: DaemonName,
+    /// How it stands.
+    pub standing: Standing,
+    /// Which life of it.
+    pub instance: Instance,
+    /// Its place in listings and placement.
+    pub ordinal: u64,
+    /// Processes it takes before another is preferred.
+    pub ncpus: u32,
+    /// Where it is reached, the best first.
+    pub addresses: Vec<Address>,
+    /// Whether it is a neighbour that has been silent for a while.
+    pub suspect: bool,
+    /// Who declared it dead.
+    pub by: Option<DaemonName>,
+}
+
+/// What a member says of itself in a census.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Word {
+    /// Its name.
+    pub name: DaemonName,
+    /// Its release.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Jobs that have a manager there.
+    pub jobs: u32,
+    /// Forwarding steps from the daemon that asked.
+    pub hops: u32,
+}
+
+/// One event of the ring, for `mpdwatch`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Happening {
+    /// When, as RFC 3339 in UTC with microseconds.
+    pub time: String,
+    /// The daemon that saw it.
+    pub seen_by: DaemonName,
+    /// What, as one word: `watching` (always the first), `entered`, `entry_failed`,
+    /// `member_entered`, `member_returned`, `member_died`, `member_left`, `linked_rhs`, `lost_rhs`,
+    /// `linked_lhs`, `lost_lhs`, `suspected`, `recovered`, `refuted`, `reseated`, `stepped_down`,
+    /// `left`, `stalled`, `full`.
+    pub event: String,
+    /// The member it is about.
+    pub member: Option<DaemonName>,
+    /// Members that live now.
+    pub live: u32,
+    /// The same for people.
+    pub text: String,
 }
 
 /// One job in a daemon's status.

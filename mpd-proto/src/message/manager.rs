@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
+use crate::message::console::RingRequest;
 
 /// First message on a connection to the daemon's Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,13 @@ pub enum Opening {
     Status {
         /// [`crate::message::VERSION`] of the console.
         version: u32,
+    },
+    /// A console wants something of the ring.
+    Ring {
+        /// [`crate::message::VERSION`] of the console.
+        version: u32,
+        /// What.
+        request: RingRequest,
     },
     /// A manager whose daemon died offers itself to the new one.
     Register {

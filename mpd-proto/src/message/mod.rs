@@ -6,10 +6,12 @@ mod console;
 mod manager;
 mod ring;
 
-pub use console::{ConsoleReply, JobInput, JobNews, JobSummary};
+pub use console::{
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
+};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
 pub use ring::{Answer, Gathered, InvalidPayload, Lap, Payload, RingMessage, Scatter, ScatterId};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -78,7 +78,7 @@ impl Daemon {
         if !mpd_proto::id::is_daemon_name(&name) {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
         }
-        let rundir = RunDir::resolve(cli.rundir.clone(), &host);
+        let rundir = cli.rundir()?;
         let serving = if cli.private { None } else { Some(rundir.serve()?) };
         let log_file = match (&cli.log_file, cli.tell_ready) {
             (None, true) => Some(rundir.path().join("mpd.log")),

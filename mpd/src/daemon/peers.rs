@@ -257,6 +257,7 @@ impl Peer {
     fn open(&mut self, jobs: &mut Jobs, opening: Opening) -> Result<Option<Verdict>, String> {
         let (Opening::Submit { version, .. }
         | Opening::Status { version }
+        | Opening::Ring { version, .. }
         | Opening::Register { version, .. }) = opening;
         if version != VERSION {
             return Err(format!(
@@ -276,6 +277,9 @@ impl Peer {
             Opening::Status { .. } => {
                 self.conn.send(&jobs.status());
                 self.state = State::Leaving;
+            }
+            Opening::Ring { .. } => {
+                return Err("this daemon is in no ring".into());
             }
             Opening::Register { job, cookie, .. } => {
                 let pid = self.conn.peer().map_or(0, |p| p.pid());

@@ -4,9 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::conn::{Conn, Filled};
-use mpd_io::rundir::RunDir;
-use mpd_proto::frame;
+use mpd_io::console::{Console, PATIENCE};
 use mpd_proto::message::{ConsoleReply, JobSummary, Opening, VERSION};
 use serde::Serialize;
 
@@ -20,36 +18,11 @@ struct Status {
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
-    let rundir = RunDir::resolve(cli.rundir.clone(), &mpd_io::rundir::host_name());
-    let Some(mut conn) = rundir.connect()? else {
-        bail!(
-            "no daemon is running with {} (start one with: mpd --daemon)",
-            rundir.path().display()
-        );
+    let mut console = Console::open(&cli.rundir()?, &Opening::Status { version: VERSION })?;
+    let ConsoleReply::Status { name, pid, jobs } = console.answer(Some(PATIENCE))? else {
+        bail!("the daemon answered something else");
     };
-    conn.send(&Opening::Status { version: VERSION });
-    conn.flush_blocking().context("cannot ask the daemon")?;
-    match answer(&mut conn)? {
-        ConsoleReply::Refused { problem } => bail!("{problem}"),
-        ConsoleReply::Status { name, pid, jobs } => {
-            let line = serde_json::to_string(&Status { name, pid, jobs })?;
-            writeln!(io::stdout(), "{line}").context("cannot write the status")?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-fn answer(conn: &mut Conn) -> Result<ConsoleReply> {
-    const PATIENCE_MS: u16 = 10_000;
-    let mut closed = false;
-    loop {
-        if let Some((_, payload)) = conn.next_frame()? {
-            return Ok(frame::decode_message(payload)?);
-        }
-        if closed {
-            bail!("the daemon closed the connection");
-        }
-        // The answer may have come together with the end.
-        closed = conn.wait(PATIENCE_MS)?.context("the daemon does not answer")? == Filled::Closed;
-    }
+    let line = serde_json::to_string(&Status { name, pid, jobs })?;
+    writeln!(io::stdout(), "{line}").context("cannot write the status")?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,3 @@
+//! `mpdboot`: raises a ring of daemons over ssh.
+
+fn main() {}

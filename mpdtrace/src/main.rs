@@ -1,0 +1,3 @@
+//! `mpdtrace`: consoles of the ring: mpdtrace and its siblings.
+
+fn main() {}
