@@ -140,6 +140,22 @@ impl RunDir {
         Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
     }
 
+    /// Makes the directory and the one of the records, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when one is not to be trusted or cannot be made.
+    pub fn prepare(&self) -> Result<(), RunDirError> {
+        for directory in [self.path.clone(), self.jobs()] {
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Self::system(&directory, e));
+                }
+                _ => self.check()?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the directory if needed, takes its lock, and listens on its socket.
     ///
     /// # Errors
@@ -149,14 +165,7 @@ impl RunDir {
         if socket.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(RunDirError::TooLong { path: socket.display().to_string() });
         }
-        for directory in [self.path.clone(), self.jobs()] {
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Self::system(&directory, e));
-                }
-                _ => self.check()?,
-            }
-        }
+        self.prepare()?;
         let path = self.path.join("mpd.lock");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
