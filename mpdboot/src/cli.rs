@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     pub(crate) file: Option<PathBuf>,
 
     /// These hosts, with commas between: a,b:4,c[1-9]; -hosts is the same
-    #[arg(long, value_name = "HOSTS")]
+    #[arg(long, value_name = "HOSTS", allow_hyphen_values = true)]
     pub(crate) hosts: Option<String>,
 
     /// Remote shell, with options if need be; one that is not ssh gets HOST and COMMAND alone

@@ -232,8 +232,18 @@ pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<(), ConsoleEr
     loop {
         match console.answer(Some(PATIENCE)) {
             Ok(_) => {}
-            Err(ConsoleError::Closed) => return Ok(()),
+            Err(ConsoleError::Closed) => break,
             Err(error) => return Err(error),
         }
     }
+    // It may close our connection before it ends. Others end with it.
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(mut conn) = rundir.connect()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ConsoleError::Silent(PATIENCE));
+        }
+        conn.wait(u16::try_from(left.as_millis()).unwrap_or(u16::MAX))?;
+    }
+    Ok(())
 }

@@ -20,7 +20,8 @@ const MAX_ENTRIES: usize = 4;
 /// The ring that new hosts are added to; `None`: a new one is to be made, and nothing is in its way.
 pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> {
     let path = rundir.path().display();
-    match (rundir.connect()?.is_some(), cli.add, cli.replace) {
+    let is_running = rundir.connect()?.is_some();
+    match (is_running, cli.add, cli.replace) {
         (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
         (true, false, true) => {
             daemon::end(rundir, RingRequest::ExitAll).context("cannot end the ring that runs")?;
