@@ -138,11 +138,11 @@ impl Ring {
     fn search_entry(&mut self, now: Time) {
         let since = now - self.owner.began;
         let entering = self.links.iter().any(|(_, link)| link.own);
-        if since >= self.config.timing.entry && !entering {
-            if !self.search.seeds.is_empty() && !self.dials.any(|a| matches!(a, Aim::Double(_))) {
-                self.abandon(|_| true);
-                return self.take_first_place();
-            }
+        let doubled = self.dials.any(|a| matches!(a, Aim::Double(_)));
+        let late = since >= self.config.timing.entry;
+        if late && !entering && !doubled && !self.search.seeds.is_empty() {
+            self.abandon(|_| true);
+            return self.take_first_place();
         }
         let busy = self.dials.any(|aim| matches!(aim, Aim::Entry(_) | Aim::Double(_)));
         if busy || entering {

@@ -87,6 +87,11 @@ impl Jobs {
         self.jobs.is_empty() && self.sweepers.is_empty() && self.killing.is_none()
     }
 
+    /// Jobs that have a manager here, or had one that is being cleaned up after.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn status(&self) -> ConsoleReply {
         let summary = |job: &Job| JobSummary {
             job: job.record.job.clone(),
