@@ -301,7 +301,8 @@ impl Ring {
     fn begin(&mut self, now: Time) {
         let offset = self.jitter(self.config.timing.pulse);
         self.timers.set(Timer::Pulse, now + offset);
-        if self.config.ordinal.is_some() || self.config.entry.is_empty() {
+        // Told where to enter, a daemon begins nothing of its own.
+        if self.config.entry.is_empty() {
             self.take_first_place();
         }
         self.search(now);

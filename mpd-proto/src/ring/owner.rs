@@ -58,8 +58,11 @@ impl Ring {
         self.place(now, 1, ordinal.saturating_mul(GAP).saturating_add(aside), ordinal);
     }
 
-    /// A lone newcomer is put behind all others.
-    pub(super) fn take_last_place(&mut self, now: Time) {
+    /// The place from the host file; a lone newcomer is put behind all others.
+    pub(super) fn take_place(&mut self, now: Time) {
+        if self.config.ordinal.is_some() {
+            return self.take_first_place();
+        }
         let Some((position, ordinal)) = self.list.highest() else { return self.take_first_place() };
         // Two newcomers at once come to sit behind each other, with room between.
         let aside = self.random.bits() % GAP;

@@ -62,7 +62,7 @@ impl Ring {
         let of_me = records.iter().any(|record| record.name == self.config.name);
         self.merge(now, id, records, false);
         if self.seat().is_none() && !of_me {
-            self.take_last_place(now);
+            self.take_place(now);
         }
     }
 
