@@ -192,7 +192,7 @@ impl Daemon {
     fn ring_turn(&mut self, ready: &mut Ready) -> Result<()> {
         let Some(membership) = &mut self.membership else { return Ok(()) };
         let now = self.clock.now();
-        membership.turn(self.poll.registry(), &self.jobs, now);
+        membership.turn(self.poll.registry(), &mut self.jobs, now);
         while let Some((console, reply, last)) = membership.next_answer() {
             if !self.peers.answer(console, &reply, last, now) {
                 membership.forget_console(console);

@@ -2,6 +2,7 @@
 
 mod asks;
 mod events;
+mod keep;
 mod orders;
 mod saved;
 
@@ -27,6 +28,7 @@ use mpd_proto::ring::{
 use crate::cli::Cli;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
+use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{Port, Wish};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net};
@@ -90,8 +92,8 @@ pub(crate) struct Membership {
     last_attempt: u64,
     leaving: Leaving,
     entered: bool,
-    /// Whether lost members are started again, us among them.
-    keeps: bool,
+    /// Where lost members are started again, us among them.
+    keep: Option<Keep>,
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
@@ -144,6 +146,7 @@ impl Membership {
             Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
         log::info!("listening on port {}", port.number());
         let now = clock.now();
+        let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
         let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
         Ok(Self {
             ring: Ring::new(now, config),
@@ -154,7 +157,7 @@ impl Membership {
             last_attempt: 0,
             leaving: Leaving::No,
             entered: false,
-            keeps: cli.keep.is_some(),
+            keep,
             give_up,
             last_failure: String::new(),
             entries,
@@ -222,7 +225,7 @@ impl Membership {
 
     /// How to go on a signal.
     pub(crate) const fn on_signal(&self) -> Farewell {
-        if self.keeps { Farewell::Missed } else { Farewell::Signal }
+        if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal }
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -241,6 +244,7 @@ impl Membership {
             self.net.next_deadline(),
             self.asks.next_deadline(),
             self.saved.next_deadline(),
+            self.keep.as_ref().map(Keep::next_deadline),
             leaving,
             entering,
         ]
@@ -250,7 +254,7 @@ impl Membership {
     }
 
     /// Everything that is due: reads the links, then lets time pass, then writes.
-    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &Jobs, now: Time) {
+    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
         let mut hands = Hands { registry, jobs, now };
         self.perform(&mut hands);
         self.net.turn(registry, now);
@@ -264,6 +268,7 @@ impl Membership {
         }
         self.review_asks(now);
         self.review_leaving(&mut hands);
+        self.review_keep(jobs, now);
         self.saved.turn(now, &self.ring, self.net.port().number());
         self.net.flush();
     }
@@ -393,6 +398,14 @@ impl Membership {
         if let Some(id) = found {
             self.aims.remove(&id);
             self.net.abandon(id);
+        }
+    }
+
+    fn review_keep(&mut self, jobs: &mut Jobs, now: Time) {
+        if let (Some(keep), Leaving::No) = (&mut self.keep, self.leaving) {
+            let entries = self.net.port().addresses();
+            let started = keep.turn(now, self.ring.wards(), &entries, |pid| jobs.is_helper(pid));
+            started.into_iter().for_each(|pid| jobs.add_helper(pid));
         }
     }
 
