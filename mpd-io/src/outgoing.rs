@@ -5,6 +5,9 @@ use std::io::{self, Write};
 /// Sent bytes are dropped from the front when that many have gathered there.
 const COMPACT_AT: usize = 1 << 20;
 
+/// What an empty queue keeps.
+const RETAINED: usize = 4096;
+
 /// A queue in front of a non-blocking stream. Its owner sets the bound, by [`Outgoing::len`].
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -41,7 +44,7 @@ impl Outgoing {
             self.sent = 0;
         }
         if self.queue.is_empty() {
-            self.queue.shrink_to(COMPACT_AT / 16);
+            self.queue.shrink_to(RETAINED);
         }
     }
 

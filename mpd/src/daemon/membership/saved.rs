@@ -83,6 +83,8 @@ impl Saved {
             if let Err(e) = write(&self.path, &image) {
                 log::warn!("cannot write {}: {e}", self.path.display());
             }
+            // Many who entered at once left their traces.
+            mpd_io::trim_memory();
         }
     }
 
