@@ -1,10 +1,11 @@
 //! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
 
-use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
 use mpd_proto::frame::{self, Decoder, InvalidFrame, Kind};
 use nix::cmsg_space;
@@ -37,8 +38,7 @@ pub enum Filled {
 pub struct Conn {
     stream: UnixStream,
     decoder: Decoder,
-    queue: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
     descriptors: Vec<OwnedFd>,
 }
 
@@ -52,8 +52,7 @@ impl Conn {
         Ok(Self {
             stream,
             decoder: Decoder::default(),
-            queue: Vec::new(),
-            sent: 0,
+            out: Outgoing::default(),
             descriptors: Vec::new(),
         })
     }
@@ -138,22 +137,22 @@ impl Conn {
 
     /// Queues a message; [`Conn::flush`] writes it.
     pub fn send(&mut self, message: &impl serde::Serialize) {
-        frame::encode_message(message, &mut self.queue);
+        frame::encode_message(message, self.out.buffer());
     }
 
     /// Queues bulk bytes as frames of `kind`.
     pub fn send_bulk(&mut self, kind: Kind, bytes: &[u8]) {
-        frame::encode_bulk(kind, bytes, &mut self.queue);
+        frame::encode_bulk(kind, bytes, self.out.buffer());
     }
 
     /// Queues one frame.
     pub fn send_frame(&mut self, kind: Kind, payload: &[u8]) {
-        frame::encode(kind, payload, &mut self.queue);
+        frame::encode(kind, payload, self.out.buffer());
     }
 
     /// Bytes queued and not yet written.
     pub fn queued(&self) -> usize {
-        self.queue.len() - self.sent
+        self.out.len()
     }
 
     /// Writes what the socket takes. A writable event calls for it again while bytes are queued.
@@ -161,19 +160,7 @@ impl Conn {
     /// # Errors
     /// Those of the socket: the peer is gone.
     pub fn flush(&mut self) -> io::Result<()> {
-        while self.sent < self.queue.len() {
-            match (&self.stream).write(&self.queue[self.sent..]) {
-                Ok(n) => self.sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        if self.sent == self.queue.len() || self.sent >= READ_PER_TURN {
-            self.queue.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(())
+        self.out.flush(&mut &self.stream)
     }
 
     /// Writes the first queued bytes with `descriptors` attached. For a fresh connection only.
@@ -183,9 +170,10 @@ impl Conn {
     pub fn flush_with(&mut self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let control = [ControlMessage::ScmRights(&numbers)];
-        let slices = [IoSlice::new(&self.queue[self.sent..])];
+        let slices = [IoSlice::new(self.out.waiting())];
         let flags = MsgFlags::MSG_NOSIGNAL;
-        self.sent += sendmsg::<()>(self.stream.as_raw_fd(), &slices, &control, flags, None)?;
+        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, &control, flags, None)?;
+        self.out.advance(sent);
         self.flush()
     }
 

@@ -9,6 +9,7 @@
 //! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
 //! - All `unsafe` of the suite is in `raw.rs`.
 
+pub mod addresses;
 pub mod cgroup;
 pub mod clock;
 pub mod conn;
@@ -17,7 +18,9 @@ mod inherited;
 pub mod input;
 pub mod ipc;
 pub mod keyfile;
+pub mod link;
 pub mod logging;
+pub mod outgoing;
 pub mod output;
 pub mod random;
 pub mod ringname;
@@ -25,9 +28,10 @@ pub mod rundir;
 pub mod signals;
 pub mod spawn;
 pub mod sweep;
+pub mod tcp;
 pub mod tree;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
 mod raw;
 
-pub use raw::{adopt_inherited, ignore_signal, reserve_standard_descriptors};
+pub use raw::{adopt_inherited, ignore_signal, reserve_standard_descriptors, trim_memory};

@@ -5,15 +5,24 @@ use std::io;
 
 use crypto::rand::{SecureRandom, SystemRandom};
 
+/// That many random bytes.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0_u8; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    Ok(bytes)
+}
+
 /// 128 random bits as 32 hexadecimal digits.
 ///
 /// # Errors
 /// When the system has no randomness to give.
 pub fn hex128() -> io::Result<String> {
-    let mut bytes = [0_u8; 16];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    let bytes: [u8; 16] = bytes()?;
     let mut text = String::with_capacity(32);
     for byte in bytes {
         // Writing to a String cannot fail.

@@ -322,6 +322,15 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
+/// Gives memory that is free in the middle of the heap back to the system, where the allocator can.
+pub fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator's own function, which touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// A pidfd for a process that need not be our child.
 pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call on a number; what it returns is ours.

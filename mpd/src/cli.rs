@@ -13,6 +13,10 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 
 /// Start the MPD daemon of this host.
 ///
+/// The daemon enters the ring of the daemon named by --join, or begins a ring of one that others may
+/// enter. Daemons of one ring prove to each other that they hold the same key; nobody else gets a word.
+/// To raise daemons on many hosts, use mpdboot.
+///
 /// The daemon waits on a socket that only its user can reach, and starts a manager process for every
 /// job that mpirun submits. It ends on SIGTERM, SIGINT and SIGHUP; running jobs are not hurt by its
 /// end and register with the next daemon.
@@ -20,11 +24,59 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 /// Exit codes: 0 for a tidy end, 1 when the daemon could not start (the reason is on standard error)
 /// or, with --status, when no daemon is running, 2 for a wrong command line.
 #[derive(Debug, Parser)]
-#[command(name = "mpd", version, after_help = AFTER_HELP)]
+#[command(name = "mpd", version, after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cli {
     /// Go to the background; return once the daemon serves, or say why it does not
     #[arg(long, short = 'd')]
     pub(crate) daemon: bool,
+
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+
+    /// Enter the ring of these daemons, whichever answers first in this order
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub(crate) join: Vec<String>,
+
+    /// Enter the ring of the daemon of this host; with -p
+    #[arg(
+        short = 'h',
+        long,
+        value_name = "HOST",
+        requires = "entry_port",
+        conflicts_with = "join"
+    )]
+    pub(crate) host: Option<String>,
+
+    /// The port of the daemon at -h
+    #[arg(short = 'p', long, value_name = "PORT", requires = "host")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) entry_port: Option<u16>,
+
+    /// Listen on this port [default: the one of the daemon before, else any]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+
+    /// Listen on this interface only, given by name or address [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) ifhn: Option<String>,
+
+    /// File of the ring's key, made if there is none [default: $MPD_KEY_FILE, /etc/mpd/key for root,
+    /// else ~/.mpd.key]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+
+    /// Print the port as mpd_port=N once this daemon is in the ring; with --daemon
+    #[arg(long, short = 'e', requires = "daemon")]
+    pub(crate) echo: bool,
+
+    /// Place in listings and placement [default: behind all others]
+    #[arg(long, value_name = "N")]
+    pub(crate) ordinal: Option<u64>,
+
+    /// Start lost members again by this plan of mpdboot's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
 
     /// Name of this daemon in job ids and messages [default: the host's name]
     #[arg(long, value_name = "NAME")]
@@ -77,7 +129,9 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST.
+The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
+the last two with -RING behind for a ring that has a name. A daemon started again in its run directory
+finds the others of its ring by the list that its predecessor kept there, and takes its old place.
 MPD_LOG sets what is logged (error, warn, info, debug, trace).";
 
 /// What a process of this executable is.
@@ -105,9 +159,27 @@ impl Cli {
         }
     }
 
+    pub(crate) fn ring_name(&self) -> Result<RingName> {
+        Ok(RingName::resolve(self.ring.as_deref())?)
+    }
+
     pub(crate) fn rundir(&self) -> Result<RunDir> {
-        let ring = RingName::resolve(self.ring.as_deref())?;
-        Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
+        Ok(RunDir::resolve(self.rundir.clone(), &self.ring_name()?, &host_name()))
+    }
+
+    /// The key file, if one was named.
+    pub(crate) fn key_file(&self) -> Option<PathBuf> {
+        let variable = || std::env::var_os("MPD_KEY_FILE").filter(|v| !v.is_empty());
+        self.key.clone().or_else(|| variable().map(PathBuf::from))
+    }
+
+    /// Where to enter, as `HOST:PORT`.
+    pub(crate) fn entries(&self) -> Vec<String> {
+        match (&self.host, self.entry_port) {
+            (Some(host), Some(port)) if host.contains(':') => vec![format!("[{host}]:{port}")],
+            (Some(host), Some(port)) => vec![format!("{host}:{port}")],
+            _ => self.join.clone(),
+        }
     }
 
     pub(crate) fn level(&self) -> LevelFilter {

@@ -4,7 +4,7 @@
 //! closes without a word, the daemon died.
 
 use std::fs::OpenOptions;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use mpd_io::spawn::{Spawn, own_environment};
 
 use crate::cli::Cli;
 
-/// What the daemon writes on descriptor 3 when it serves.
+/// What the daemon writes on descriptor 3, with its port behind, when it is in the ring.
 pub(crate) const READY: &str = "ready";
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
@@ -27,8 +27,13 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     drop(writer);
     let mut word = String::new();
     reader.read_to_string(&mut word).context("cannot hear from the daemon")?;
+    if let Some(port) = word.strip_prefix(READY) {
+        if cli.echo {
+            writeln!(io::stdout(), "mpd_port={}", port.trim()).context("cannot write the port")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     match word.trim_end() {
-        READY => Ok(ExitCode::SUCCESS),
         "" => bail!("the daemon died before it served; start it without --daemon to see why"),
         problem => bail!("{problem}"),
     }
@@ -45,7 +50,25 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     if let Some(ncpus) = cli.ncpus {
         option("--ncpus", ncpus.to_string().into_bytes());
     }
-    for (name, path) in [("--rundir", &cli.rundir), ("--log-file", &cli.log_file)] {
+    let texts = [
+        ("--ring", cli.ring.clone()),
+        ("--join", Some(cli.entries().join(",")).filter(|list| !list.is_empty())),
+        ("--port", cli.port.map(|n| n.to_string())),
+        ("--ifhn", cli.ifhn.clone()),
+        ("--ordinal", cli.ordinal.map(|n| n.to_string())),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            option(name, value.into_bytes());
+        }
+    }
+    let paths = [
+        ("--rundir", &cli.rundir),
+        ("--log-file", &cli.log_file),
+        ("--key", &cli.key_file()),
+        ("--keep", &cli.keep),
+    ];
+    for (name, path) in paths {
         if let Some(path) = path {
             let path = std::path::absolute(path)
                 .with_context(|| format!("cannot find {}", path.display()))?;

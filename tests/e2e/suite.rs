@@ -110,6 +110,7 @@ impl Suite {
         command
             .env(name, value)
             .env("MPD_RUNDIR", self.rundir())
+            .env("MPD_KEY_FILE", self.path("home/key"))
             .env("TMPDIR", self.path("tmp"))
             .env("HOME", self.path("home"))
             .env("LC_ALL", "C")

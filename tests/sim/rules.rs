@@ -57,6 +57,21 @@ fn needs(without: Rules, story: impl Fn(Rules) -> bool) {
 }
 
 #[test]
+fn who_has_a_place_in_the_host_file_and_an_entry_enters_there_and_sits_in_its_place() {
+    let mut world = World::new(7, 4);
+    world.boot(0, &Start { ordinal: Some(0), ..Start::default() });
+    for host in [3, 1, 2] {
+        let start = Start { ordinal: Some(host as u64), entry: vec![0], ..Start::default() };
+        world.boot(host, &start);
+        world.pass(SECOND);
+    }
+    world.pass(3 * SECOND);
+    assert!(is_whole(&world, 0..4));
+    let names = [0, 1, 2, 3].map(|host| world.hosts[host].name.clone());
+    assert_eq!(world.ring(0).members(), names);
+}
+
+#[test]
 fn r1_two_records_of_one_incarnation_are_merged_alike_everywhere() {
     let story = |rules| {
         let mut world = World::new(7, 3);

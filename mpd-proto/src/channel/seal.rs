@@ -244,7 +244,7 @@ const TAG: usize = 16;
 const MAX_FRAMES: u64 = 1 << 63;
 
 /// Room that an idle channel keeps.
-const RETAINED: usize = 64 * 1024;
+const RETAINED: usize = 4 * 1024;
 
 #[cfg(test)]
 mod tests {

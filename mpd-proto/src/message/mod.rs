@@ -3,13 +3,17 @@
 //! All are externally tagged and refuse unknown fields. Names of variants are what stands on the wire.
 
 mod console;
+mod greeting;
 mod manager;
+mod order;
 mod ring;
 
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
 };
+pub use greeting::{Greeting, MAX_GREETING};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
+pub use order::{Order, OrderAnswer};
 pub use ring::{Answer, Gathered, InvalidPayload, Lap, Payload, RingMessage, Scatter, ScatterId};
 
 /// Version of all messages between programs of one host. A console and a daemon of different

@@ -60,8 +60,8 @@ pub(crate) struct Jobs {
     rundir: Option<RunDir>,
     jobs: BTreeMap<u64, Job>,
     last: u64,
-    /// Helper processes that sweep.
-    sweepers: BTreeSet<Pid>,
+    /// Processes of ours that are no managers: they sweep, or start lost members.
+    helpers: BTreeSet<Pid>,
     /// Orphans of a dead manager are being killed.
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
@@ -76,7 +76,7 @@ impl Jobs {
             rundir,
             jobs: BTreeMap::new(),
             last: 0,
-            sweepers: BTreeSet::new(),
+            helpers: BTreeSet::new(),
             killing: None,
             next_look: None,
         }
@@ -84,7 +84,22 @@ impl Jobs {
 
     /// Whether no job, helper or orphan is left.
     pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.sweepers.is_empty() && self.killing.is_none()
+        self.jobs.is_empty() && self.helpers.is_empty() && self.killing.is_none()
+    }
+
+    /// A process of ours that is to be left alone, and reaped.
+    pub(crate) fn add_helper(&mut self, pid: Pid) {
+        self.helpers.insert(pid);
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_helper(&self, pid: Pid) -> bool {
+        self.helpers.contains(&pid)
+    }
+
+    /// Jobs that have a manager here, or had one that is being cleaned up after.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn status(&self) -> ConsoleReply {
@@ -219,7 +234,7 @@ impl Jobs {
     pub(crate) fn reap(&mut self, peers: &mut Peers, now: Time) {
         while let Dead::Child(pid) = tree::next_dead() {
             tree::reap(pid);
-            if self.sweepers.remove(&pid) {
+            if self.helpers.remove(&pid) {
                 continue;
             }
             let number = self.jobs.iter().find(|(_, j)| j.manager == Some(pid)).map(|(n, _)| *n);
@@ -250,7 +265,7 @@ impl Jobs {
     /// Our children that are neither managers nor helpers are orphans of a manager that died.
     fn kill_orphans(&mut self, now: Time) {
         let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
-        known.extend(&self.sweepers);
+        known.extend(&self.helpers);
         let orphans = tree::children(Pid::this()).iter().any(|pid| !known.contains(pid));
         self.killing = orphans.then(|| now + KILL_INTERVAL);
         if orphans {
@@ -268,7 +283,7 @@ impl Jobs {
         log::warn!("job {}: its manager died; removing what it left", job.record.job);
         match spawn_sweeper(&job.record, self.record_path(number)) {
             Ok(pid) => {
-                self.sweepers.insert(pid);
+                self.helpers.insert(pid);
             }
             Err(e) => log::error!("job {}: cannot remove what it left: {e:#}", job.record.job),
         }

@@ -1,9 +1,13 @@
-//! The daemon process: one loop over the listener, its peers, its children and signals.
+//! The daemon process: one loop over its Unix socket and its port, who is connected to them, its
+//! children and signals.
 //!
-//! It decides little: who may speak ([`peers`]), which job gets which id ([`jobs`]). A console or
-//! manager can close its own connection, never the daemon.
+//! It decides little: who may speak ([`peers`]), which job gets which id ([`jobs`]); what the ring does
+//! is decided by the pure machine that [`membership`] drives over the links of [`net`]. A console,
+//! manager or other daemon can close its own connection, never the daemon.
 
 mod jobs;
+mod membership;
+mod net;
 mod peers;
 pub(crate) mod status;
 
@@ -28,11 +32,13 @@ use std::os::unix::net::UnixStream;
 
 use crate::cli::Cli;
 use crate::daemon::jobs::Jobs;
+use crate::daemon::membership::Membership;
 use crate::daemon::peers::Peers;
 use crate::start::READY;
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
+const PORT: Token = Token(2);
 
 /// How long the listener rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -41,15 +47,26 @@ const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, lib
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let told = cli.tell_ready.then(|| adopt_inherited(3)).transpose()?.map(File::from);
-    let result = Daemon::start(cli);
-    if let Some(mut told) = told {
-        let word = match &result {
-            Ok(_) => READY.to_owned(),
-            Err(error) => mpd_io::logging::one_line(&format!("{error:#}")),
-        };
-        told.write_all(word.as_bytes()).context("nobody waits for the daemon")?;
+    let mut ready = Ready(told);
+    let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
+    if let Err(error) = &result {
+        ready.tell(&mpd_io::logging::one_line(&format!("{error:#}")));
     }
-    result?.serve()
+    result
+}
+
+/// Whoever waits for this daemon to serve.
+struct Ready(Option<File>);
+
+impl Ready {
+    /// Says the first word; later ones have nobody to hear them.
+    fn tell(&mut self, word: &str) {
+        if let Some(mut told) = self.0.take()
+            && let Err(e) = told.write_all(word.as_bytes())
+        {
+            log::warn!("nobody waits for the daemon: {e}");
+        }
+    }
 }
 
 struct Daemon {
@@ -59,6 +76,8 @@ struct Daemon {
     listening: Option<Listening>,
     peers: Peers,
     jobs: Jobs,
+    /// None in a private daemon.
+    membership: Option<Membership>,
     ending: bool,
 }
 
@@ -101,12 +120,16 @@ impl Daemon {
         let clock = Clock::start();
         let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
         let mut peers = Peers::default();
-        let mut listening = None;
+        let (mut listening, mut membership) = (None, None);
         match serving {
             Some((lock, listener)) => {
                 listener.set_nonblocking(true)?;
                 let fd = listener.as_raw_fd();
                 poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
+                let ring = Membership::start(cli, &name, &rundir, &clock)?;
+                let fd = ring.port().as_raw_fd();
+                poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
+                membership = Some(ring);
                 listening = Some(Listening { listener, rundir, _lock: lock, ready: true });
                 jobs.adopt_records(clock.now());
             }
@@ -117,32 +140,71 @@ impl Daemon {
             }
         }
         std::env::set_current_dir("/")?;
-        Ok(Self { poll, clock, signals, listening, peers, jobs, ending: false })
+        Ok(Self { poll, clock, signals, listening, peers, jobs, membership, ending: false })
     }
 
-    fn serve(mut self) -> Result<ExitCode> {
+    fn serve(mut self, ready: &mut Ready) -> Result<ExitCode> {
         log::info!("serving, pid {}", std::process::id());
         let mut events = Events::with_capacity(256);
-        while !self.ending && (self.listening.is_some() || self.is_needed()) {
+        loop {
+            self.take_signals();
+            self.accept();
+            let (registry, ring) = (self.poll.registry(), self.membership.as_mut());
+            self.peers.turn(registry, &mut self.jobs, ring, self.clock.now());
+            self.jobs.turn(self.clock.now());
+            self.ring_turn(ready)?;
+            if self.is_over() {
+                break;
+            }
             let wait = self.wait();
             match self.poll.poll(&mut events, wait) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result.context("cannot wait for events")?,
             }
             for event in &events {
-                match event.token() {
-                    LISTENER => self.listening.iter_mut().for_each(|l| l.ready = true),
-                    SIGNALS => {}
-                    token => self.peers.mark_ready(token),
-                }
+                self.mark_ready(event.token());
             }
-            self.take_signals();
-            self.accept();
-            self.peers.turn(self.poll.registry(), &mut self.jobs, self.clock.now());
-            self.jobs.turn(self.clock.now());
         }
         self.end();
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn mark_ready(&mut self, token: Token) {
+        match token {
+            LISTENER => self.listening.iter_mut().for_each(|l| l.ready = true),
+            SIGNALS => {}
+            PORT => self.membership.iter_mut().for_each(|m| m.port_mut().ready = true),
+            Token(number) if number >= net::FIRST_TOKEN => {
+                self.membership.iter_mut().for_each(|m| m.mark_ready(token));
+            }
+            token => self.peers.mark_ready(token),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.membership {
+            Some(membership) => membership.is_over(self.clock.now()),
+            None => self.ending || !self.is_needed(),
+        }
+    }
+
+    /// What the ring does, and what it has to say to consoles.
+    fn ring_turn(&mut self, ready: &mut Ready) -> Result<()> {
+        let Some(membership) = &mut self.membership else { return Ok(()) };
+        let now = self.clock.now();
+        membership.turn(self.poll.registry(), &mut self.jobs, now);
+        while let Some((console, reply, last)) = membership.next_answer() {
+            if !self.peers.answer(console, &reply, last, now) {
+                membership.forget_console(console);
+            }
+        }
+        if membership.has_entered() {
+            ready.tell(&format!("{READY} {}", membership.port().number()));
+        }
+        match membership.failure(now) {
+            Some(problem) => bail!("{problem}"),
+            None => Ok(()),
+        }
     }
 
     /// A private daemon stays while its mpirun or a job of it is there.
@@ -151,11 +213,17 @@ impl Daemon {
     }
 
     fn wait(&self) -> Option<Duration> {
-        if self.peers.has_work() {
+        let membership = self.membership.as_ref();
+        if self.peers.has_work() || membership.is_some_and(Membership::has_work) {
             return Some(Duration::ZERO);
         }
-        let resting = self.listening.as_ref().is_some_and(|l| l.ready);
-        let deadlines = [self.peers.next_deadline(), self.jobs.next_deadline()];
+        let resting = self.listening.as_ref().is_some_and(|l| l.ready)
+            || membership.is_some_and(|m| m.port().ready);
+        let deadlines = [
+            self.peers.next_deadline(),
+            self.jobs.next_deadline(),
+            membership.and_then(Membership::next_deadline),
+        ];
         deadlines
             .into_iter()
             .flatten()
@@ -165,18 +233,27 @@ impl Daemon {
     }
 
     fn take_signals(&mut self) {
+        let now = self.clock.now();
         for signal in self.signals.pending() {
             if signal == libc::SIGCHLD {
-                self.jobs.reap(&mut self.peers, self.clock.now());
+                self.jobs.reap(&mut self.peers, now);
             } else {
                 log::info!("ending on signal {signal}");
                 self.ending = true;
+                self.membership.iter_mut().for_each(|m| m.leave(now, m.on_signal()));
             }
         }
     }
 
-    /// Accepts what waits, a bounded number a turn. Out of descriptors: rest, try again later.
     fn accept(&mut self) {
+        self.accept_consoles();
+        if let Some(membership) = &mut self.membership {
+            membership.accept(self.poll.registry(), self.clock.now());
+        }
+    }
+
+    /// Accepts what waits, a bounded number a turn. Out of descriptors: rest, try again later.
+    fn accept_consoles(&mut self) {
         const PER_TURN: usize = 64;
         let Some(listening) = &mut self.listening else { return };
         for _ in 0..PER_TURN {
@@ -207,6 +284,11 @@ impl Daemon {
             let _ = fs::remove_file(listening.rundir.socket());
         }
     }
+}
+
+/// How many descriptors this process may have.
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft)
 }
 
 /// Every rank costs its manager descriptors: the hard limit is ours to use. Ranks get the user's.

@@ -14,16 +14,20 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_proto::Time;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::job::{JobSpec, MAX_SPEC};
-use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, VERSION};
+use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
 use nix::unistd::geteuid;
 
 use crate::daemon::jobs::{Jobs, Submission};
+use crate::daemon::membership::Membership;
 
 /// A peer that has not finished its request after this long is closed.
 const OPENING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connections that may be open at once, managers not counted.
 const MAX_CONSOLES: usize = 4096;
+
+/// A watching console that leaves so much unread is closed.
+const MAX_UNREAD: usize = 1 << 20;
 
 /// Tokens below are the daemon's own.
 const FIRST_TOKEN: usize = 16;
@@ -35,6 +39,8 @@ enum State {
     ExpectOpening,
     /// A console whose specification is coming.
     ExpectSpec { wanted: usize, got: Vec<u8> },
+    /// A console that waits for what the ring answers.
+    Asking,
     /// Answered; closes when the answer is written.
     Leaving,
     /// The manager of this job.
@@ -60,6 +66,8 @@ pub(crate) struct Peers {
 enum Verdict {
     Keep,
     Close,
+    /// It wants something of the ring.
+    Ask(RingRequest),
     /// It is the manager's now.
     HandOver(Box<Submission>),
 }
@@ -111,7 +119,7 @@ impl Peers {
 
     /// When the next unfinished opening runs out of patience.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let waiting = self.peers.values().filter(|p| !p.is_manager());
+        let waiting = self.peers.values().filter(|p| p.is_timed());
         waiting.map(|p| p.since + OPENING_PATIENCE).min()
     }
 
@@ -129,7 +137,13 @@ impl Peers {
     }
 
     /// Serves every ready peer once and closes those that took too long.
-    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
+    pub(crate) fn turn(
+        &mut self,
+        registry: &Registry,
+        jobs: &mut Jobs,
+        mut ring: Option<&mut Membership>,
+        now: Time,
+    ) {
         for token in std::mem::take(&mut self.ready) {
             let Some(mut peer) = self.peers.remove(&token) else { continue };
             match peer.serve(jobs) {
@@ -143,14 +157,54 @@ impl Peers {
                     if let State::Manager(job) = peer.state {
                         jobs.manager_closed(job);
                     }
+                    if let (State::Asking, Some(ring)) = (&peer.state, &mut ring) {
+                        ring.forget_console(token);
+                    }
                 }
+                (Verdict::Ask(request), _) => match &mut ring {
+                    Some(ring) => {
+                        peer.state = State::Asking;
+                        self.peers.insert(token, peer);
+                        ring.ask(registry, jobs, now, token, request);
+                    }
+                    None => {
+                        peer.refuse("this daemon serves one mpirun and is in no ring".into());
+                        self.peers.insert(token, peer);
+                        self.ready.insert(token);
+                    }
+                },
                 (Verdict::HandOver(submission), _) => {
                     let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
                     self.hand_over(registry, jobs, peer.conn, *submission, now);
                 }
             }
         }
-        self.peers.retain(|_, p| p.is_manager() || now.since(p.since) < OPENING_PATIENCE);
+        self.peers.retain(|_, p| !p.is_timed() || now.since(p.since) < OPENING_PATIENCE);
+    }
+
+    /// Sends what the ring answers a console; the last answer ends it. `false`: it is not there, or
+    /// does not read.
+    pub(crate) fn answer(
+        &mut self,
+        token: usize,
+        reply: &ConsoleReply,
+        last: bool,
+        now: Time,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&token) else { return false };
+        peer.conn.send(reply);
+        if last {
+            peer.state = State::Leaving;
+            peer.since = now;
+        }
+        if peer.conn.flush().is_err() || peer.conn.queued() > MAX_UNREAD {
+            self.peers.remove(&token);
+            return false;
+        }
+        if last {
+            self.ready.insert(token);
+        }
+        true
     }
 
     fn hand_over(
@@ -179,6 +233,11 @@ impl Peers {
 impl Peer {
     const fn is_manager(&self) -> bool {
         matches!(self.state, State::Manager(_))
+    }
+
+    /// Whether it has only so long to say what it wants, or to read the answer.
+    const fn is_timed(&self) -> bool {
+        !matches!(self.state, State::Manager(_) | State::Asking)
     }
 
     /// Reads and answers. The flag says that more may be there to read.
@@ -278,9 +337,7 @@ impl Peer {
                 self.conn.send(&jobs.status());
                 self.state = State::Leaving;
             }
-            Opening::Ring { .. } => {
-                return Err("this daemon is in no ring".into());
-            }
+            Opening::Ring { request, .. } => return Ok(Some(Verdict::Ask(request))),
             Opening::Register { job, cookie, .. } => {
                 let pid = self.conn.peer().map_or(0, |p| p.pid());
                 self.state = State::Manager(jobs.adopt(&job, &cookie, pid)?);

@@ -1,0 +1,99 @@
+//! Under which addresses this host is reached, and how a name becomes addresses.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+/// The addresses of `host`, a name or an address, in the resolver's order. Waits for the resolver: for
+/// the start of a program only.
+///
+/// # Errors
+/// The resolver's, with the name.
+pub fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
+    let found = (host.trim_matches(['[', ']']), 0_u16).to_socket_addrs().map_err(|e| {
+        io::Error::other(format!("cannot find the address of {}: {e}", host.escape_default()))
+    })?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for address in found {
+        if !addresses.contains(&address.ip()) {
+            addresses.push(address.ip());
+        }
+    }
+    Ok(addresses)
+}
+
+/// Splits `HOST:PORT` or `[IPV6]:PORT`.
+pub fn split_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let host = match bare {
+        Some(bare) => bare,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    (!host.is_empty()).then_some((host, port))
+}
+
+/// The addresses of this host's interfaces that others may reach, IPv4 first. Those of the loopback
+/// interface only if there are no others.
+pub fn own() -> Vec<IpAddr> {
+    let mut found = Vec::new();
+    for interface in getifaddrs().into_iter().flatten() {
+        let storage = interface.address;
+        let address = storage.and_then(|s| {
+            let v4 = s.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+            v4.or_else(|| s.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
+        });
+        let up = interface.flags.contains(InterfaceFlags::IFF_UP);
+        if let Some(address) = address.filter(|a| up && is_reachable(a)) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() {
+        found.push(Ipv4Addr::LOCALHOST.into());
+    }
+    found.sort_by_key(IpAddr::is_ipv6);
+    found
+}
+
+/// Not loopback, not link-local: an address that means the same on other hosts.
+fn is_reachable(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    }
+}
+
+/// The address with which this host would speak to `peer`: what `peer` sees, unless somebody
+/// translates on the way. Sends nothing.
+pub fn towards(peer: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr =
+        if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(peer).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_split_from_names_and_addresses() {
+        assert_eq!(split_port("h1:7"), Some(("h1", 7)));
+        assert_eq!(split_port("[fe80::1]:65535"), Some(("fe80::1", 65535)));
+        for bad in ["h1", "h1:", ":7", "h1:0", "h1:65536", "::1:7", "h1:x", "[::1]"] {
+            assert_eq!(split_port(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_way_to_oneself_starts_at_oneself() {
+        let there = SocketAddr::from(([127, 0, 0, 9], 9));
+        assert!(towards(there).is_some_and(|address| address.is_loopback()));
+        assert!(!own().is_empty());
+    }
+}

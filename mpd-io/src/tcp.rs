@@ -1,0 +1,85 @@
+//! TCP sockets as the ring wants them: never blocking, prompt, and quick to notice a dead host.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, connect,
+    listen as start_listening, setsockopt, socket, sockopt,
+};
+
+/// Data that a peer's kernel has not acknowledged for so long means that its host is gone. A power cut
+/// is found no later than this, a frozen process is not: its kernel goes on acknowledging.
+pub const USER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Listens on `port` of `address`; without an address on all there are, of both families if the host
+/// has them.
+///
+/// # Errors
+/// Those of the system: the port is taken, the address is not this host's.
+pub fn listen(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
+    if let Some(address) = address {
+        return listen_at(SocketAddr::new(address, port));
+    }
+    match listen_at(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)) {
+        // No IPv6 here.
+        Err(e) if e.kind() != io::ErrorKind::AddrInUse => {
+            listen_at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
+        }
+        result => result,
+    }
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let fd = open(&address)?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    if address.is_ipv6() {
+        setsockopt(&fd, sockopt::Ipv6V6Only, &false)?;
+    }
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+    start_listening(&fd, Backlog::new(BACKLOG)?)?;
+    Ok(fd.into())
+}
+
+/// Begins to connect. Whether it came to anything is known when the stream is writable:
+/// [`TcpStream::take_error`], then [`TcpStream::peer_addr`].
+///
+/// # Errors
+/// Those that are known at once.
+pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let fd = open(&to)?;
+    if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
+    }
+    match connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let stream = TcpStream::from(fd);
+    tune(&stream)?;
+    Ok(stream)
+}
+
+/// Makes an accepted stream like a connected one.
+///
+/// # Errors
+/// Those of the system.
+pub fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let millis = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    setsockopt(stream, sockopt::TcpUserTimeout, &millis)?;
+    Ok(())
+}
+
+fn open(address: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    Ok(socket(family, SockType::Stream, flags, SockProtocol::Tcp)?)
+}

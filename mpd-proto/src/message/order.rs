@@ -1,0 +1,42 @@
+//! What a scatter asks of every member, and what members answer: the payloads that the ring carries
+//! without reading them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ring::DaemonName;
+
+/// Acted on once by each member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// Say a word of yourself: [`OrderAnswer::Word`].
+    Speak,
+    /// Whoever bears this name leaves the ring.
+    Leave {
+        /// Who.
+        member: DaemonName,
+    },
+    /// Everybody ends.
+    LeaveAll,
+}
+
+/// One member's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum OrderAnswer {
+    /// It has been seen to.
+    Done,
+    /// The order makes no sense here.
+    Unknown,
+    /// A word of oneself.
+    Word {
+        /// Release.
+        version: String,
+        /// Process id.
+        pid: u32,
+        /// Jobs with a manager here.
+        jobs: u32,
+        /// Forwarding steps that the order took.
+        hops: u32,
+    },
+}

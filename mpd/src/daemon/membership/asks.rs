@@ -1,0 +1,249 @@
+//! What consoles want of the ring, from the request to the answer.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::Registry;
+use mpd_proto::Time;
+use mpd_proto::message::{ConsoleReply, MemberView, Order, RingRequest, RingView};
+use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, RequestId, Standing};
+
+use crate::daemon::jobs::Jobs;
+use crate::daemon::membership::orders::payload_of;
+use crate::daemon::membership::{Aim, Farewell, Hands, Membership};
+use crate::daemon::net::Dialed;
+
+/// How long a member that was told to leave may take to be gone from our list.
+const DEPARTURE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a request of the ring is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Laps,
+    Census,
+    Departure(DaemonName),
+    Done,
+}
+
+#[derive(Debug)]
+struct Ask {
+    console: usize,
+    wanted: Wanted,
+    /// When to stop waiting for a departure.
+    until: Option<Time>,
+}
+
+/// Requests under way, and answers that wait to be taken to their consoles.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    asks: BTreeMap<RequestId, Ask>,
+    last: u64,
+    watchers: BTreeSet<usize>,
+    /// Console, answer, and whether that is the last one.
+    answers: VecDeque<(usize, ConsoleReply, bool)>,
+}
+
+impl Asks {
+    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+        self.last += 1;
+        let id = RequestId(self.last);
+        self.asks.insert(id, Ask { console, wanted, until: None });
+        id
+    }
+
+    pub(super) fn wanted(&self, request: RequestId) -> Option<Wanted> {
+        self.asks.get(&request).map(|ask| ask.wanted.clone())
+    }
+
+    /// The scatter reached everybody; now the list has to say so.
+    pub(super) fn await_departure(&mut self, request: RequestId, now: Time, member: DaemonName) {
+        if let Some(ask) = self.asks.get_mut(&request) {
+            ask.wanted = Wanted::Departure(member);
+            ask.until = Some(now + DEPARTURE_PATIENCE);
+        }
+    }
+
+    pub(super) fn watchers(&self) -> Vec<usize> {
+        self.watchers.iter().copied().collect()
+    }
+
+    /// Answers for the last time.
+    pub(super) fn reply(&mut self, console: usize, reply: ConsoleReply) {
+        self.post(console, reply, true);
+    }
+
+    pub(super) fn post(&mut self, console: usize, reply: ConsoleReply, last: bool) {
+        self.answers.push_back((console, reply, last));
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.asks.values().filter_map(|ask| ask.until).min()
+    }
+}
+
+impl Membership {
+    /// The next answer for a console, and whether it is the last one.
+    pub(crate) fn next_answer(&mut self) -> Option<(usize, ConsoleReply, bool)> {
+        self.asks.answers.pop_front()
+    }
+
+    /// A console went away.
+    pub(crate) fn forget_console(&mut self, console: usize) {
+        self.asks.watchers.remove(&console);
+        self.asks.asks.retain(|_, ask| ask.console != console);
+    }
+
+    /// A console wants something.
+    pub(crate) fn ask(
+        &mut self,
+        registry: &Registry,
+        jobs: &Jobs,
+        now: Time,
+        console: usize,
+        request: RingRequest,
+    ) {
+        let hands = &mut Hands { registry, jobs, now };
+        match request {
+            RingRequest::Describe => {
+                let view = ConsoleReply::Ring(self.describe());
+                self.asks.reply(console, view);
+            }
+            RingRequest::Lap { laps: 0, .. } => self.refuse(console, "0 laps are none"),
+            RingRequest::Lap { laps, trace } => {
+                let request = self.asks.add(console, Wanted::Laps);
+                self.tell(hands, Input::Lap { request, laps, trace });
+            }
+            RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
+            RingRequest::Exit { member: None } => {
+                self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
+                self.leave(now, Farewell::Depart);
+            }
+            RingRequest::Exit { member: Some(member) } => {
+                let live = |r: &Record| r.standing == Standing::Live;
+                if self.ring.record(&member).is_some_and(live) {
+                    let order = Order::Leave { member: member.clone() };
+                    self.scatter(hands, console, Wanted::Departure(member), &order);
+                } else {
+                    let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
+                    self.refuse(console, &text);
+                }
+            }
+            RingRequest::ExitAll => self.scatter(hands, console, Wanted::Done, &Order::LeaveAll),
+            RingRequest::Watch => {
+                self.asks.watchers.insert(console);
+                let text = format!("watching the ring from {}", self.ring.name());
+                let first = ConsoleReply::Event(self.happening("watching", None, text));
+                self.asks.post(console, first, false);
+            }
+            RingRequest::Ping { target } => self.ping(hands, console, &target),
+        }
+    }
+
+    fn refuse(&mut self, console: usize, problem: &str) {
+        self.asks.reply(console, ConsoleReply::Refused { problem: problem.to_owned() });
+    }
+
+    fn scatter(&mut self, hands: &mut Hands<'_>, console: usize, wanted: Wanted, order: &Order) {
+        let request = self.asks.add(console, wanted);
+        self.tell(hands, Input::Scatter(request, payload_of(order)));
+    }
+
+    /// Answers the console of `request`, if it is still there.
+    pub(super) fn finish(&mut self, request: RequestId, reply: ConsoleReply) {
+        if let Some(ask) = self.asks.asks.remove(&request) {
+            self.asks.reply(ask.console, reply);
+        }
+    }
+
+    /// Those who wait for a departure are answered when the list shows it, or in time.
+    pub(super) fn review_asks(&mut self, now: Time) {
+        let mut over = Vec::new();
+        for (request, ask) in &self.asks.asks {
+            let (Wanted::Departure(member), Some(until)) = (&ask.wanted, ask.until) else {
+                continue;
+            };
+            let live = self.ring.record(member).is_some_and(|r| r.standing == Standing::Live);
+            if !live || until <= now {
+                over.push((*request, live.then(|| member.clone())));
+            }
+        }
+        for (request, missing) in over {
+            self.finish(request, ConsoleReply::Done { missing: missing.into_iter().collect() });
+        }
+    }
+
+    /// The ring as it is known here.
+    fn describe(&self) -> RingView {
+        let order = self.ring.members();
+        let live = order.iter().filter_map(|name| self.ring.record(name));
+        let gone = self.ring.records().filter(|r| r.standing != Standing::Live);
+        let members: Vec<MemberView> = live.chain(gone).map(|r| self.member(r)).collect();
+        let rhs = self.ring.rhs().map(|(_, name)| name.clone());
+        let lhs = self.ring.lhs().map(|(_, name)| name.clone());
+        let linked = order.len() == 1 || (rhs.is_some() && lhs.is_some());
+        RingView {
+            ring: self.net.myself().ring.clone(),
+            me: self.ring.name().clone(),
+            key: self.net.myself().keys.connect().id().to_string(),
+            whole: linked && !members.iter().any(|m| m.suspect),
+            rhs,
+            lhs,
+            members,
+        }
+    }
+
+    fn member(&self, record: &Record) -> MemberView {
+        MemberView {
+            name: record.name.clone(),
+            standing: record.standing,
+            instance: record.instance,
+            ordinal: record.ordinal,
+            ncpus: record.ncpus,
+            addresses: record.addresses.clone(),
+            suspect: record.standing == Standing::Live && self.ring.is_suspect(&record.name),
+            by: record.by.clone(),
+        }
+    }
+
+    fn ping(&mut self, hands: &Hands<'_>, console: usize, target: &str) {
+        let member = DaemonName::new(target).ok().and_then(|name| self.ring.record(&name));
+        let addresses: Vec<SocketAddr> = match member {
+            Some(record) => {
+                record.addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect()
+            }
+            None => target.parse().into_iter().collect(),
+        };
+        if addresses.is_empty() {
+            let text = format!(
+                "{}: no member of the ring has this name, and it is not ADDRESS:PORT",
+                target.escape_default()
+            );
+            return self.refuse(console, &text);
+        }
+        let id = self.aim(Aim::Ping(console, hands.now));
+        self.net.dial(hands.registry, hands.now, id, addresses, Purpose::Probe);
+    }
+
+    pub(super) fn pong(
+        &mut self,
+        console: usize,
+        began: Time,
+        now: Time,
+        dialed: &Dialed,
+        peer: &Peer,
+    ) {
+        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let Ok(address) = Address::new(&dialed.address.to_string()) else { return };
+        self.asks.reply(
+            console,
+            ConsoleReply::Pong {
+                name: peer.name.clone(),
+                instance: peer.instance,
+                address,
+                connect_us: micros(dialed.connected.since(began)),
+                total_us: micros(now.since(began)),
+            },
+        );
+    }
+}

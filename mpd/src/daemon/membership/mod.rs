@@ -1,0 +1,473 @@
+//! The daemon's part in the ring: the pure [`Ring`] between the links of [`Net`] and the consoles.
+
+mod asks;
+mod events;
+mod keep;
+mod orders;
+mod saved;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mio::Registry;
+use mpd_io::addresses;
+use mpd_io::clock::Clock;
+use mpd_io::keyfile::KeyFile;
+use mpd_io::random;
+use mpd_io::rundir::RunDir;
+use mpd_proto::Time;
+use mpd_proto::channel::Instance;
+use mpd_proto::message::ConsoleReply;
+use mpd_proto::ring::{
+    self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
+};
+
+use crate::cli::Cli;
+use crate::daemon::jobs::Jobs;
+use crate::daemon::membership::asks::Asks;
+use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::saved::Saved;
+use crate::daemon::net::port::{Port, Wish};
+use crate::daemon::net::{AttemptId, Happened, Myself, Net};
+
+/// Divides all durations of the ring, for tests.
+const TIME_SCALE: &str = "MPD_TIME_SCALE";
+
+/// How long a daemon that was told to enter through others tries before it gives up.
+const ENTRY_PATIENCE: u32 = 10;
+
+/// How long a daemon that ends keeps serving the shares of a scatter that it still owes.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the last words may take.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+
+/// What an attempt of [`Net`] is for.
+#[derive(Clone, Debug)]
+enum Aim {
+    Ring(Token),
+    /// A console's ping, and when it began.
+    Ping(usize, Time),
+}
+
+/// How far this daemon is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// When all shares are done, at the latest at that time.
+    Soon {
+        at_last: Time,
+        how: Farewell,
+    },
+    /// The last words are being said, until that time.
+    Over {
+        until: Time,
+    },
+}
+
+/// How this daemon goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// By command: it departs, and nobody looks for it.
+    Depart,
+    /// By command, with all others: nobody is to be told.
+    WithAll,
+    /// On a signal: it departs, and its successor comes back in its place.
+    Signal,
+    /// On a signal, where lost members are started again: it is to be missed.
+    Missed,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    ring: Ring,
+    net: Net,
+    asks: Asks,
+    saved: Saved,
+    aims: BTreeMap<AttemptId, Aim>,
+    last_attempt: u64,
+    leaving: Leaving,
+    entered: bool,
+    /// Where lost members are started again, us among them.
+    keep: Option<Keep>,
+    /// When to give up entering, and why the last try failed.
+    give_up: Option<Time>,
+    last_failure: String,
+    entries: Vec<Address>,
+}
+
+impl Membership {
+    /// Opens the port and begins to enter.
+    pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
+        let keys = KeyFile::resolve(cli.key_file())?;
+        let ring = cli.ring_name()?.to_string();
+        let key_ring = if ring.is_empty() { "default" } else { &ring };
+        let (text, origin) = keys.load_or_create(key_ring)?;
+        log::info!(
+            "key {} ({origin:?}) from {}",
+            text.keys().connect().id(),
+            keys.path().display()
+        );
+
+        let timing = timing()?;
+        let (saved, before) = Saved::open(rundir, &ring, name);
+        let entries = resolve_entries(&cli.entries())?;
+        let wish = Wish {
+            number: cli.port,
+            rather: before.port,
+            interface: cli.ifhn.clone(),
+            towards: entries.first().and_then(|a| a.as_str().parse().ok()),
+        };
+        let port = Port::open(&wish)?;
+        let instance = new_instance()?;
+        // Told where to enter, a daemon has nowhere else to look.
+        let (entry, seeds) = if entries.is_empty() {
+            (before.entries, before.seeds)
+        } else {
+            (entries.clone(), Vec::new())
+        };
+        let config = RingConfig {
+            name: DaemonName::new(name).context("the daemon's name")?,
+            instance: ring::Instance::from_bytes(*instance.as_bytes()),
+            addresses: port.addresses(),
+            ordinal: cli.ordinal,
+            ncpus: cli.ncpus.unwrap_or_else(cpus),
+            entry,
+            seeds,
+            timing: timing.clone(),
+            chance: u64::from_be_bytes(random::bytes()?),
+            rules: Rules::default(),
+        };
+        let myself =
+            Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
+        log::info!("listening on port {}", port.number());
+        let now = clock.now();
+        let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
+        let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
+        Ok(Self {
+            ring: Ring::new(now, config),
+            net: Net::new(myself, port, super::descriptor_limit()),
+            asks: Asks::default(),
+            saved,
+            aims: BTreeMap::new(),
+            last_attempt: 0,
+            leaving: Leaving::No,
+            entered: false,
+            keep,
+            give_up,
+            last_failure: String::new(),
+            entries,
+        })
+    }
+
+    pub(crate) const fn port(&self) -> &Port {
+        self.net.port()
+    }
+
+    pub(crate) const fn port_mut(&mut self) -> &mut Port {
+        self.net.port_mut()
+    }
+
+    /// An event came for a link.
+    pub(crate) fn mark_ready(&mut self, token: mio::Token) {
+        self.net.mark_ready(token);
+    }
+
+    /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
+    pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
+        const PER_TURN: usize = 64;
+        for _ in 0..PER_TURN {
+            if !self.net.port().ready {
+                return;
+            }
+            match self.net.port().accept() {
+                Ok((stream, remote)) => self.net.accept(registry, now, stream, remote),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.net.port_mut().ready = false;
+                }
+                Err(e) => {
+                    log::warn!("cannot accept a connection: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether this daemon has its place in the ring.
+    pub(crate) const fn has_entered(&self) -> bool {
+        self.entered
+    }
+
+    /// Why entering came to nothing for good.
+    pub(crate) fn failure(&self, now: Time) -> Option<String> {
+        let late = !self.entered && self.give_up.is_some_and(|at| at <= now);
+        let places: Vec<&str> = self.entries.iter().map(Address::as_str).collect();
+        late.then(|| {
+            format!("cannot enter the ring through {}: {}", places.join(", "), self.last_failure)
+        })
+    }
+
+    /// Whether this daemon is out of the ring and all is said.
+    pub(crate) fn is_over(&self, now: Time) -> bool {
+        matches!(self.leaving, Leaving::Over { until } if until <= now || self.net.is_quiet())
+    }
+
+    /// Begins to leave.
+    pub(crate) fn leave(&mut self, now: Time, how: Farewell) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Soon { at_last: now + LEAVE_PATIENCE, how };
+        }
+    }
+
+    /// How to go on a signal.
+    pub(crate) const fn on_signal(&self) -> Farewell {
+        if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.net.has_work()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let leaving = match self.leaving {
+            Leaving::No => None,
+            Leaving::Soon { at_last, .. } => Some(at_last),
+            Leaving::Over { until } => Some(until),
+        };
+        let entering = self.give_up.filter(|_| !self.entered);
+        [
+            self.ring.poll_timeout(),
+            self.net.next_deadline(),
+            self.asks.next_deadline(),
+            self.saved.next_deadline(),
+            self.keep.as_ref().map(Keep::next_deadline),
+            leaving,
+            entering,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Everything that is due: reads the links, then lets time pass, then writes.
+    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
+        let mut hands = Hands { registry, jobs, now };
+        self.perform(&mut hands);
+        self.net.turn(registry, now);
+        self.take_happened(&mut hands);
+        // What the sockets hold counts before what the clock says.
+        let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
+        if due && !self.net.has_work() {
+            self.ring.handle_timeout(now);
+            self.perform(&mut hands);
+            self.take_happened(&mut hands);
+        }
+        self.review_asks(now);
+        self.review_leaving(&mut hands);
+        self.review_keep(jobs, now);
+        self.saved.turn(now, &self.ring, self.net.port().number());
+        self.net.flush();
+    }
+
+    fn take_happened(&mut self, hands: &mut Hands<'_>) {
+        while let Some(happened) = self.net.pop() {
+            match happened {
+                Happened::Up { link, peer, purpose, dialed, seen } => {
+                    self.learn(hands, seen);
+                    let token = match dialed {
+                        None => None,
+                        Some(dialed) => match self.aim_of(dialed.attempt) {
+                            Some(Aim::Ring(token)) => Some(token),
+                            Some(Aim::Ping(console, began)) => {
+                                self.pong(console, began, hands.now, &dialed, &peer);
+                                self.net.close(hands.now, link);
+                                continue;
+                            }
+                            None => {
+                                self.net.close(hands.now, link);
+                                continue;
+                            }
+                        },
+                    };
+                    self.tell(hands, Input::LinkUp { link, token, peer, purpose });
+                }
+                Happened::Message(link, message) => {
+                    self.tell(hands, Input::Received(link, message));
+                }
+                Happened::Closed(link) => self.tell(hands, Input::LinkClosed(link)),
+                Happened::Failed(attempt, why, problem) => match self.aim_of(attempt) {
+                    Some(Aim::Ring(token)) => {
+                        self.last_failure = problem;
+                        self.tell(hands, Input::ConnectFailed(token, why));
+                    }
+                    Some(Aim::Ping(console, _)) => {
+                        self.asks.reply(console, ConsoleReply::Refused { problem });
+                    }
+                    None => {}
+                },
+            }
+        }
+    }
+
+    /// A peer told under which address it sees us.
+    fn learn(&mut self, hands: &mut Hands<'_>, seen: Option<IpAddr>) {
+        if let Some(seen) = seen
+            && self.net.port_mut().learn(seen)
+        {
+            log::info!("others see this host as {seen}");
+            let addresses = self.net.port().addresses();
+            self.tell(hands, Input::Readdress(addresses));
+        }
+    }
+
+    fn aim_of(&mut self, attempt: AttemptId) -> Option<Aim> {
+        self.aims.remove(&attempt)
+    }
+
+    fn tell(&mut self, hands: &mut Hands<'_>, input: Input) {
+        self.ring.handle(hands.now, input);
+        self.perform(hands);
+    }
+
+    fn perform(&mut self, hands: &mut Hands<'_>) {
+        while let Some(output) = self.ring.poll_output() {
+            match output {
+                Output::Connect { token, addresses, purpose } => {
+                    self.connect(hands, token, &addresses, purpose);
+                }
+                Output::Abandon(token) => self.abandon(token),
+                Output::Send(link, message) => self.net.send(link, &message),
+                Output::Close(link) => self.net.close(hands.now, link),
+                Output::Deliver { id, payload, hops } => {
+                    let answer = self.obey(hands, &payload, hops);
+                    self.ring.handle(hands.now, Input::Answered(id, answer));
+                }
+                Output::Scattered { request, answers, missing, depth } => {
+                    self.scattered(hands.now, request, &answers, missing, depth);
+                }
+                Output::LapsHome { request, hops, names, took } => {
+                    let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                    self.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
+                }
+                Output::LapLost { request, home } => {
+                    self.finish(request, ConsoleReply::LapLost { home });
+                }
+                Output::Refused(request) => {
+                    let problem = "too many requests are under way here; try again".to_owned();
+                    self.finish(request, ConsoleReply::Refused { problem });
+                }
+                Output::Event(event) => self.note(&event),
+                Output::Over => {
+                    self.net.close_all(hands.now);
+                    self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
+                }
+            }
+        }
+    }
+
+    fn connect(
+        &mut self,
+        hands: &Hands<'_>,
+        token: Token,
+        addresses: &[Address],
+        purpose: ring::Purpose,
+    ) {
+        // All are leaving: nobody is to be missed.
+        if matches!(self.leaving, Leaving::Soon { how: Farewell::WithAll, .. }) {
+            return;
+        }
+        let numeric = addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect();
+        let id = self.aim(Aim::Ring(token));
+        self.net.dial(hands.registry, hands.now, id, numeric, purpose);
+    }
+
+    fn aim(&mut self, aim: Aim) -> AttemptId {
+        self.last_attempt += 1;
+        let id = AttemptId(self.last_attempt);
+        self.aims.insert(id, aim);
+        id
+    }
+
+    fn abandon(&mut self, token: Token) {
+        let is_it = |aim: &Aim| matches!(aim, Aim::Ring(t) if *t == token);
+        let found = self.aims.iter().find(|(_, aim)| is_it(aim)).map(|(id, _)| *id);
+        if let Some(id) = found {
+            self.aims.remove(&id);
+            self.net.abandon(id);
+        }
+    }
+
+    fn review_keep(&mut self, jobs: &mut Jobs, now: Time) {
+        if let (Some(keep), Leaving::No) = (&mut self.keep, self.leaving) {
+            let entries = self.net.port().addresses();
+            let started = keep.turn(now, self.ring.wards(), &entries, |pid| jobs.is_helper(pid));
+            started.into_iter().for_each(|pid| jobs.add_helper(pid));
+        }
+    }
+
+    fn review_leaving(&mut self, hands: &mut Hands<'_>) {
+        let Leaving::Soon { at_last, how } = self.leaving else { return };
+        if self.ring.pending() > 0 && hands.now < at_last {
+            return;
+        }
+        match how {
+            Farewell::Depart | Farewell::WithAll => self.saved.forget(),
+            Farewell::Signal | Farewell::Missed => {}
+        }
+        match how {
+            Farewell::Depart | Farewell::Signal => self.tell(hands, Input::Leave),
+            Farewell::WithAll | Farewell::Missed => {
+                self.net.close_all(hands.now);
+                self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
+            }
+        }
+    }
+}
+
+/// What a turn works with.
+struct Hands<'a> {
+    registry: &'a Registry,
+    jobs: &'a Jobs,
+    now: Time,
+}
+
+fn timing() -> Result<Timing> {
+    match std::env::var(TIME_SCALE) {
+        Err(_) => Ok(Timing::default()),
+        Ok(text) => {
+            let divisor = text.parse().ok().filter(|n| (1..=100).contains(n));
+            let divisor = divisor.with_context(|| format!("{TIME_SCALE}={text:?}: 1 to 100"))?;
+            Ok(Timing::default().faster(divisor))
+        }
+    }
+}
+
+/// The CPUs that this process may use.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+fn new_instance() -> Result<Instance> {
+    loop {
+        if let Some(instance) = Instance::from_bytes(random::bytes()?) {
+            return Ok(instance);
+        }
+    }
+}
+
+/// Names to numeric addresses, once, before anything is served: the resolver may take its time.
+fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
+    let mut found = Vec::new();
+    for entry in entries {
+        let (host, port) = addresses::split_port(entry)
+            .with_context(|| format!("--join {entry:?}: HOST:PORT is wanted"))?;
+        for ip in addresses::resolve(host)? {
+            found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
+        }
+    }
+    Ok(found)
+}

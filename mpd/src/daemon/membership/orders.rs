@@ -1,0 +1,82 @@
+//! Orders that came round the ring by scatter, and what became of our own.
+
+use mpd_proto::Time;
+use mpd_proto::frame;
+use mpd_proto::message::{Answer, ConsoleReply, Order, OrderAnswer, Payload, Word};
+use mpd_proto::ring::{DaemonName, RequestId};
+
+use crate::daemon::membership::asks::Wanted;
+use crate::daemon::membership::{Farewell, Hands, Membership};
+
+impl Membership {
+    /// Acts on an order and says what to answer.
+    pub(super) fn obey(&mut self, hands: &Hands<'_>, payload: &Payload, hops: u32) -> Payload {
+        let answer = match frame::decode_message(payload.as_bytes()) {
+            Ok(Order::Speak) => OrderAnswer::Word {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                jobs: hands.jobs.count(),
+                hops,
+            },
+            Ok(Order::Leave { member }) => {
+                if member == *self.ring.name() {
+                    self.leave(hands.now, Farewell::Depart);
+                }
+                OrderAnswer::Done
+            }
+            Ok(Order::LeaveAll) => {
+                self.leave(hands.now, Farewell::WithAll);
+                OrderAnswer::Done
+            }
+            Err(e) => {
+                log::warn!("an order that is not understood here: {e}");
+                OrderAnswer::Unknown
+            }
+        };
+        payload_of(&answer)
+    }
+
+    /// One of our own scatters is over.
+    pub(super) fn scattered(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        answers: &[Answer],
+        missing: Vec<DaemonName>,
+        depth: u32,
+    ) {
+        match self.asks.wanted(request) {
+            Some(Wanted::Census) => {
+                let members = self.in_ring_order(answers.iter().filter_map(word).collect());
+                self.finish(request, ConsoleReply::Census { members, missing, depth });
+            }
+            Some(Wanted::Departure(member)) if missing.is_empty() => {
+                self.asks.await_departure(request, now, member);
+            }
+            Some(Wanted::Departure(_) | Wanted::Done) => {
+                self.finish(request, ConsoleReply::Done { missing });
+            }
+            Some(Wanted::Laps) | None => {}
+        }
+    }
+
+    fn in_ring_order(&self, mut words: Vec<Word>) -> Vec<Word> {
+        let order = self.ring.members();
+        words.sort_by_cached_key(|word| order.iter().position(|name| *name == word.name));
+        words
+    }
+}
+
+pub(super) fn payload_of(message: &impl serde::Serialize) -> Payload {
+    // Our own enums serialise; see frame::encode_message.
+    serde_json::to_vec(message).expect("message serialises").as_slice().into()
+}
+
+fn word(answer: &Answer) -> Option<Word> {
+    match frame::decode_message(answer.answer.as_bytes()).ok()? {
+        OrderAnswer::Word { version, pid, jobs, hops } => {
+            Some(Word { name: answer.name.clone(), version, pid, jobs, hops })
+        }
+        OrderAnswer::Done | OrderAnswer::Unknown => None,
+    }
+}

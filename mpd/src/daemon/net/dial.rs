@@ -1,0 +1,226 @@
+//! Attempts to reach a daemon at one of its addresses: one after the other, staggered, the first that
+//! proves itself wins.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::Registry;
+use mpd_io::link::Link;
+use mpd_io::random;
+use mpd_proto::Time;
+use mpd_proto::channel::Purpose;
+use mpd_proto::channel::handshake::{Opening, PATIENCE};
+use mpd_proto::ring::{self, DialFailure};
+
+use crate::daemon::net::{Line, Net, Stage, failure};
+
+/// The next address is tried that long after one that has not answered yet.
+const STAGGER: Duration = Duration::from_millis(200);
+
+/// An attempt, numbered by its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AttemptId(pub(crate) u64);
+
+/// An attempt that succeeded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialed {
+    pub(crate) attempt: AttemptId,
+    /// Who answered.
+    pub(crate) address: SocketAddr,
+    /// When its connection came up.
+    pub(crate) connected: Time,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    purpose: Purpose,
+    /// Not tried yet, the next one last.
+    addresses: Vec<SocketAddr>,
+    /// Connections under way.
+    under_way: usize,
+    next_at: Time,
+    /// What became of the others; in words, too.
+    failed: Option<(DialFailure, String)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    table: BTreeMap<AttemptId, Attempt>,
+    /// Our ends of connections under way, to recognise ourselves.
+    own_ends: BTreeMap<usize, (SocketAddr, AttemptId)>,
+}
+
+impl Attempts {
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let waiting = |a: &&Attempt| !a.addresses.is_empty();
+        self.table.values().filter(waiting).map(|a| a.next_at).min()
+    }
+
+    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
+    pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
+        let same = |end: &SocketAddr| {
+            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
+        };
+        let found = self.own_ends.values().find(|(end, _)| same(end)).map(|(_, attempt)| *attempt);
+        if let Some(attempt) = found.and_then(|id| self.table.get_mut(&id)) {
+            attempt.failed = Some((DialFailure::Myself, "that is this daemon".into()));
+        }
+        found.is_some()
+    }
+}
+
+impl Net {
+    /// Begins an attempt.
+    pub(crate) fn dial(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        id: AttemptId,
+        addresses: Vec<SocketAddr>,
+        purpose: ring::Purpose,
+    ) {
+        let purpose = match purpose {
+            ring::Purpose::Ring => Purpose::Ring,
+            ring::Purpose::Join => Purpose::Join,
+            ring::Purpose::Probe => Purpose::Probe,
+            ring::Purpose::Chord => Purpose::Chord,
+        };
+        let (own, mut addresses): (Vec<_>, Vec<_>) =
+            addresses.into_iter().partition(|address| self.port.is_own(*address));
+        addresses.reverse();
+        let failed = if own.is_empty() {
+            (DialFailure::Refused, "no address that can be connected to".to_owned())
+        } else {
+            (DialFailure::Myself, "that is this daemon".to_owned())
+        };
+        let attempt =
+            Attempt { purpose, addresses, under_way: 0, next_at: now, failed: Some(failed) };
+        self.attempts.table.insert(id, attempt);
+        self.dial_next(registry, now, id);
+    }
+
+    /// Gives an attempt up.
+    pub(crate) fn abandon(&mut self, id: AttemptId) {
+        self.attempts.table.remove(&id);
+        self.drop_others(id, None);
+    }
+
+    pub(super) fn dial_due(&mut self, registry: &Registry, now: Time) {
+        let due = |(id, a): (&AttemptId, &Attempt)| {
+            (!a.addresses.is_empty() && (a.next_at <= now || a.under_way == 0)).then_some(*id)
+        };
+        for id in self.attempts.table.iter().filter_map(due).collect::<Vec<_>>() {
+            self.dial_next(registry, now, id);
+        }
+    }
+
+    /// Connects to the next address that does not fail at once.
+    fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
+        while let Some(attempt) = self.attempts.table.get_mut(&id) {
+            let Some(address) = attempt.addresses.pop() else { break };
+            attempt.next_at = now + STAGGER;
+            let purpose = attempt.purpose;
+            match self.connect(registry, now, id, address, purpose) {
+                Ok(()) => {
+                    if let Some(attempt) = self.attempts.table.get_mut(&id) {
+                        attempt.under_way += 1;
+                    }
+                    return;
+                }
+                Err((why, problem)) => self.note(id, address, why, &problem),
+            }
+        }
+        self.give_up_if_over(id);
+    }
+
+    fn connect(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        id: AttemptId,
+        address: SocketAddr,
+        purpose: Purpose,
+    ) -> Result<(), (DialFailure, String)> {
+        let refused = |e: std::io::Error| (DialFailure::Refused, e.to_string());
+        let opening = Opening {
+            key: self.myself.keys.connect().clone(),
+            me: self.myself.instance,
+            peer: None,
+            purpose,
+            nonce: random::bytes().map_err(refused)?,
+            deadline: now + PATIENCE,
+        };
+        let from = self.port.source();
+        let link = Link::dial(address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
+        let end = link.local();
+        let line = Line {
+            link,
+            stage: Stage::Shaking,
+            attempt: Some(id),
+            connected: now,
+            from: address.ip().to_canonical(),
+        };
+        let token = self.insert(registry, line).map_err(refused)?;
+        if let Some(end) = end {
+            self.attempts.own_ends.insert(token, (end, id));
+        }
+        Ok(())
+    }
+
+    /// The link `token` of this attempt is up: the others go.
+    pub(super) fn won(
+        &mut self,
+        id: AttemptId,
+        token: usize,
+        address: SocketAddr,
+        connected: Time,
+    ) -> Dialed {
+        self.attempts.table.remove(&id);
+        self.drop_others(id, Some(token));
+        Dialed { attempt: id, address, connected }
+    }
+
+    fn drop_others(&mut self, id: AttemptId, winner: Option<usize>) {
+        self.lines.retain(|token, line| line.attempt != Some(id) || Some(*token) == winner);
+        self.attempts.own_ends.retain(|_, (_, attempt)| *attempt != id);
+    }
+
+    /// A connection of this attempt came to nothing.
+    pub(super) fn missed(
+        &mut self,
+        id: AttemptId,
+        address: SocketAddr,
+        why: DialFailure,
+        problem: String,
+    ) {
+        if let Some(attempt) = self.attempts.table.get_mut(&id) {
+            attempt.under_way -= 1;
+        }
+        self.note(id, address, why, &problem);
+        self.give_up_if_over(id);
+    }
+
+    fn note(&mut self, id: AttemptId, address: SocketAddr, why: DialFailure, problem: &str) {
+        if let Some(attempt) = self.attempts.table.get_mut(&id) {
+            log::debug!("{address}: {problem}");
+            // Having met ourselves says more than how that ended.
+            let myself = matches!(attempt.failed, Some((DialFailure::Myself, _)));
+            if !myself || attempt.under_way + attempt.addresses.len() > 0 {
+                attempt.failed = Some((why, format!("{address}: {problem}")));
+            }
+        }
+    }
+
+    fn give_up_if_over(&mut self, id: AttemptId) {
+        let over = |a: &Attempt| a.addresses.is_empty() && a.under_way == 0;
+        if self.attempts.table.get(&id).is_some_and(over)
+            && let Some(attempt) = self.attempts.table.remove(&id)
+        {
+            self.drop_others(id, None);
+            let (why, problem) =
+                attempt.failed.unwrap_or((DialFailure::Refused, "nothing to connect to".into()));
+            self.happened.push_back(super::Happened::Failed(id, why, problem));
+        }
+    }
+}

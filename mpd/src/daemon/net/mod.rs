@@ -1,0 +1,460 @@
+//! The daemon's one TCP port and all links through it: who knocks, who is dialed, who has proved
+//! itself. What links say is handed on as [`Happened`]; nothing here knows what a ring is.
+
+mod admit;
+mod dial;
+pub(crate) mod port;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::link::{Heard, Link, LinkError};
+use mpd_io::random;
+use mpd_proto::Time;
+use mpd_proto::channel::handshake::PATIENCE;
+use mpd_proto::channel::handshake::Reception;
+use mpd_proto::channel::{HandshakeError, Instance, Keys, Purpose, Responder};
+use mpd_proto::message::{Greeting, MAX_GREETING, RingMessage};
+use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
+
+pub(crate) use dial::{AttemptId, Dialed};
+
+use dial::Attempts;
+use port::Port;
+
+/// Tokens from here on are links'.
+pub(crate) const FIRST_TOKEN: usize = 1 << 40;
+
+/// A peer that lets so much wait for it is lost.
+const MAX_QUEUED: usize = 16 << 20;
+
+/// How long a closing link may take to say its last word.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who we are on every link.
+#[derive(Debug)]
+pub(crate) struct Myself {
+    pub(crate) ring: String,
+    pub(crate) name: DaemonName,
+    pub(crate) instance: Instance,
+    pub(crate) keys: Keys,
+}
+
+/// What the links have to tell.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// A peer proved itself and greeted.
+    Up {
+        link: LinkId,
+        peer: Peer,
+        purpose: ring::Purpose,
+        /// Of the attempt, if we connected.
+        dialed: Option<Dialed>,
+        /// Under which address the peer sees us.
+        seen: Option<IpAddr>,
+    },
+    Message(LinkId, RingMessage),
+    Closed(LinkId),
+    /// An attempt came to nothing; in words, too.
+    Failed(AttemptId, DialFailure, String),
+}
+
+/// How far a link has come.
+#[derive(Debug)]
+enum Stage {
+    /// Under the handshake's own deadline.
+    Shaking,
+    ExpectGreeting {
+        peer: Instance,
+        purpose: Purpose,
+        until: Time,
+    },
+    Up,
+    Closing {
+        until: Time,
+    },
+}
+
+#[derive(Debug)]
+struct Line {
+    link: Link,
+    stage: Stage,
+    attempt: Option<AttemptId>,
+    /// When the connection came up.
+    connected: Time,
+    /// Its address, for the limits.
+    from: IpAddr,
+}
+
+/// All links, by token. Tokens are never used twice, so a late event hits nobody.
+#[derive(Debug)]
+pub(crate) struct Net {
+    myself: Myself,
+    port: Port,
+    lines: BTreeMap<usize, Line>,
+    attempts: Attempts,
+    next: usize,
+    ready: BTreeSet<usize>,
+    unflushed: BTreeSet<usize>,
+    happened: VecDeque<Happened>,
+    most_under_way: usize,
+}
+
+impl Net {
+    pub(crate) fn new(myself: Myself, port: Port, descriptors: u64) -> Self {
+        Self {
+            myself,
+            port,
+            lines: BTreeMap::new(),
+            attempts: Attempts::default(),
+            next: FIRST_TOKEN,
+            ready: BTreeSet::new(),
+            unflushed: BTreeSet::new(),
+            happened: VecDeque::new(),
+            most_under_way: admit::most(descriptors),
+        }
+    }
+
+    pub(crate) const fn myself(&self) -> &Myself {
+        &self.myself
+    }
+
+    pub(crate) const fn port(&self) -> &Port {
+        &self.port
+    }
+
+    pub(crate) const fn port_mut(&mut self) -> &mut Port {
+        &mut self.port
+    }
+
+    /// The next thing that happened.
+    pub(crate) fn pop(&mut self) -> Option<Happened> {
+        self.happened.pop_front()
+    }
+
+    /// An event came for `token`.
+    pub(crate) fn mark_ready(&mut self, token: Token) {
+        if self.lines.contains_key(&token.0) {
+            self.ready.insert(token.0);
+        }
+    }
+
+    /// Whether there is something to do without waiting.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.happened.is_empty()
+    }
+
+    /// Whether every last word was said.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.lines.values().all(|line| line.link.is_drained())
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let lines = self.lines.values().filter_map(|line| match line.stage {
+            Stage::Shaking => line.link.deadline(),
+            Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
+            Stage::Up => None,
+        });
+        lines.chain(self.attempts.next_deadline()).min()
+    }
+
+    /// Takes a connection that knocked.
+    pub(crate) fn accept(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        stream: TcpStream,
+        remote: SocketAddr,
+    ) {
+        let from = remote.ip().to_canonical();
+        self.make_room(from);
+        if self.attempts.note_own(remote) {
+            log::debug!("{remote}: connected to ourselves");
+        }
+        let reception = match random::bytes() {
+            Ok(nonce) => Reception { me: self.myself.instance, nonce, deadline: now + PATIENCE },
+            Err(e) => return log::error!("cannot greet {remote}: {e}"),
+        };
+        let responder = Responder::for_daemon(self.myself.keys.clone(), reception);
+        match Link::accept(stream, remote, responder) {
+            Ok(link) => {
+                let line =
+                    Line { link, stage: Stage::Shaking, attempt: None, connected: now, from };
+                if let Err(e) = self.insert(registry, line) {
+                    log::warn!("cannot serve {remote}: {e}");
+                }
+            }
+            Err(e) => log::debug!("{remote}: {e}"),
+        }
+    }
+
+    /// Keeps the handshakes of strangers within their limits.
+    fn make_room(&mut self, from: IpAddr) {
+        let stranger = |line: &Line| line.attempt.is_none() && !matches!(line.stage, Stage::Up);
+        let under_way: Vec<(usize, IpAddr)> = (self.lines.iter())
+            .filter(|(_, line)| stranger(line))
+            .map(|(token, line)| (*token, line.from))
+            .collect();
+        if let Some(token) = admit::evicted(&under_way, from, self.most_under_way, random64()) {
+            log::debug!("too many handshakes under way: dropped one");
+            self.lines.remove(&token);
+        }
+    }
+
+    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<usize> {
+        let token = self.next;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
+        self.next += 1;
+        self.lines.insert(token, line);
+        self.ready.insert(token);
+        Ok(token)
+    }
+
+    /// Queues a message; [`Net::flush`] sends it.
+    pub(crate) fn send(&mut self, link: LinkId, message: &RingMessage) {
+        let Some((token, line)) = self.line(link) else { return };
+        // Our own enums serialise; see frame::encode_message.
+        let json = serde_json::to_vec(message).expect("message serialises");
+        let result = line.link.send(&json);
+        let lost = line.link.queued() > MAX_QUEUED;
+        self.unflushed.insert(token);
+        if let Err(e) = result {
+            self.lose(token, &e);
+        } else if lost {
+            let e = LinkError::Broken(io::Error::other("it does not take what we send"));
+            self.lose(token, &e);
+        }
+    }
+
+    /// Says bye, then closes.
+    pub(crate) fn close(&mut self, now: Time, link: LinkId) {
+        if let Some((token, line)) = self.line(link) {
+            line.link.finish();
+            line.stage = Stage::Closing { until: now + CLOSING_PATIENCE };
+            line.attempt = None;
+            self.ready.insert(token);
+        }
+    }
+
+    /// Closes all.
+    pub(crate) fn close_all(&mut self, now: Time) {
+        let up = |(token, line): (&usize, &Line)| {
+            matches!(line.stage, Stage::Up).then_some(LinkId(*token as u64))
+        };
+        for link in self.lines.iter().filter_map(up).collect::<Vec<_>>() {
+            self.close(now, link);
+        }
+    }
+
+    fn line(&mut self, link: LinkId) -> Option<(usize, &mut Line)> {
+        let token = usize::try_from(link.0).ok()?;
+        self.lines.get_mut(&token).map(|line| (token, line))
+    }
+
+    /// Writes what waits.
+    pub(crate) fn flush(&mut self) {
+        for token in std::mem::take(&mut self.unflushed) {
+            if let Some(line) = self.lines.get_mut(&token)
+                && let Err(e) = line.link.flush()
+            {
+                self.lose(token, &e);
+            }
+        }
+    }
+
+    /// Reads every ready link once, then lets time pass.
+    pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
+        let mut heard = Vec::new();
+        for token in std::mem::take(&mut self.ready) {
+            let Some(line) = self.lines.get_mut(&token) else { continue };
+            let result = line.link.turn(&mut heard).and_then(|more| {
+                line.link.flush()?;
+                Ok(more)
+            });
+            for word in heard.drain(..) {
+                self.hear(token, now, word);
+            }
+            match result {
+                Ok(true) => {
+                    self.ready.insert(token);
+                }
+                Ok(false) => {}
+                Err(e) => self.lose(token, &e),
+            }
+        }
+        self.expire(now);
+        self.dial_due(registry, now);
+    }
+
+    fn hear(&mut self, token: usize, now: Time, heard: Heard) {
+        let Some(line) = self.lines.get_mut(&token) else { return };
+        match (heard, &line.stage) {
+            (Heard::Connected, _) => line.connected = now,
+            (Heard::Established { peer, purpose, .. }, Stage::Shaking) => {
+                let until = now + PATIENCE;
+                line.stage = Stage::ExpectGreeting { peer, purpose, until };
+                let greeting = self.myself.greeting(line.from);
+                let json = serde_json::to_vec(&greeting).expect("message serialises");
+                if let Err(e) = line.link.send(&json) {
+                    self.lose(token, &e);
+                }
+                self.unflushed.insert(token);
+            }
+            (Heard::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
+                match self.myself.check(&frame) {
+                    Ok(greeting) => self.up(token, peer, purpose, &greeting),
+                    Err(problem) => self.part(token, now, problem),
+                }
+            }
+            (Heard::Frame(frame), Stage::Up) => match serde_json::from_slice(&frame) {
+                Ok(message) => {
+                    let link = LinkId(token as u64);
+                    self.happened.push_back(Happened::Message(link, message));
+                }
+                Err(e) => {
+                    let e = LinkError::Broken(io::Error::other(format!("malformed message: {e}")));
+                    self.lose(token, &e);
+                }
+            },
+            (Heard::Frame(_) | Heard::FindManager(_) | Heard::Established { .. }, _) => {}
+        }
+    }
+
+    fn up(&mut self, token: usize, peer: Instance, purpose: Purpose, greeting: &Greeting) {
+        let Some(line) = self.lines.get_mut(&token) else { return };
+        let Some(purpose) = ring_purpose(purpose) else { return };
+        line.stage = Stage::Up;
+        let (remote, connected) = (line.link.remote(), line.connected);
+        let attempt = line.attempt.take();
+        let seen = greeting.seen.parse().ok();
+        let peer = Peer {
+            name: greeting.name.clone(),
+            instance: ring::Instance::from_bytes(*peer.as_bytes()),
+        };
+        let dialed = attempt.map(|attempt| self.won(attempt, token, remote, connected));
+        log::debug!("{remote}: is {} ({purpose:?})", peer.name);
+        let link = LinkId(token as u64);
+        self.happened.push_back(Happened::Up { link, peer, purpose, dialed, seen });
+    }
+
+    /// Closes a link to one who holds the key and does not belong here; it has been greeted and so can
+    /// tell why, too.
+    fn part(&mut self, token: usize, now: Time, problem: String) {
+        let Some(line) = self.lines.get_mut(&token) else { return };
+        log::warn!("{}: {problem}", line.link.remote());
+        let attempt = line.attempt.take();
+        let remote = line.link.remote();
+        self.close(now, LinkId(token as u64));
+        if let Some(attempt) = attempt {
+            self.missed(attempt, remote, DialFailure::NotProved, problem);
+        }
+    }
+
+    fn lose(&mut self, token: usize, error: &LinkError) {
+        let Some(line) = self.lines.remove(&token) else { return };
+        let remote = line.link.remote();
+        match (line.stage, line.attempt) {
+            (Stage::Up, _) => {
+                log::debug!("{remote}: {error}");
+                self.happened.push_back(Happened::Closed(LinkId(token as u64)));
+            }
+            (Stage::Closing { .. }, _) => {}
+            (Stage::Shaking | Stage::ExpectGreeting { .. }, Some(attempt)) => {
+                self.missed(attempt, remote, failure(error), error.to_string());
+            }
+            (Stage::Shaking | Stage::ExpectGreeting { .. }, None) => {
+                log_stranger(remote, error);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        let mut late = Vec::new();
+        for (token, line) in &mut self.lines {
+            match line.stage {
+                Stage::Shaking => {
+                    if line.link.deadline().is_some_and(|at| at <= now)
+                        && let Err(e) = line.link.expire(now)
+                    {
+                        late.push((*token, e));
+                    }
+                }
+                Stage::ExpectGreeting { until, .. } | Stage::Closing { until } if until <= now => {
+                    late.push((*token, HandshakeError::TimedOut.into()));
+                }
+                Stage::ExpectGreeting { .. } | Stage::Closing { .. } | Stage::Up => {}
+            }
+        }
+        for (token, error) in late {
+            self.lose(token, &error);
+        }
+    }
+}
+
+impl Myself {
+    fn greeting(&self, peer: IpAddr) -> Greeting {
+        Greeting {
+            ring: self.ring.clone(),
+            name: self.name.clone(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            seen: peer.to_string(),
+        }
+    }
+
+    fn check(&self, frame: &[u8]) -> Result<Greeting, String> {
+        if frame.len() > MAX_GREETING {
+            return Err("its greeting is too long".into());
+        }
+        let greeting: Greeting =
+            serde_json::from_slice(frame).map_err(|e| format!("its greeting is malformed: {e}"))?;
+        if greeting.ring != self.ring {
+            return Err(format!(
+                "the daemon there is in ring {:?}, this one in {:?} (--ring)",
+                greeting.ring, self.ring
+            ));
+        }
+        Ok(greeting)
+    }
+}
+
+/// A stranger is worth a line in the log, but not one each for a flood of them.
+fn log_stranger(remote: SocketAddr, error: &LinkError) {
+    match error {
+        LinkError::Handshake(
+            HandshakeError::Stranger | HandshakeError::Version(_) | HandshakeError::Malformed,
+        ) => log::warn!("{remote}: {error}"),
+        _ => log::debug!("{remote}: {error}"),
+    }
+}
+
+fn failure(error: &LinkError) -> DialFailure {
+    match error {
+        LinkError::Connect(e) if e.kind() == io::ErrorKind::TimedOut => DialFailure::TimedOut,
+        LinkError::Connect(_) => DialFailure::Refused,
+        LinkError::Handshake(HandshakeError::TimedOut) => DialFailure::TimedOut,
+        LinkError::Handshake(_) | LinkError::Channel(_) | LinkError::Broken(_) | LinkError::Bye => {
+            DialFailure::NotProved
+        }
+    }
+}
+
+fn ring_purpose(purpose: Purpose) -> Option<ring::Purpose> {
+    match purpose {
+        Purpose::Ring => Some(ring::Purpose::Ring),
+        Purpose::Join => Some(ring::Purpose::Join),
+        Purpose::Probe => Some(ring::Purpose::Probe),
+        Purpose::Chord => Some(ring::Purpose::Chord),
+        Purpose::JobLink => None,
+    }
+}
+
+fn random64() -> u64 {
+    // Without randomness the choice is still a choice.
+    random::bytes().map_or(0, u64::from_ne_bytes)
+}

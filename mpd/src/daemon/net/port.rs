@@ -1,0 +1,128 @@
+//! The daemon's TCP port: where it listens, and under which addresses others reach it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, RawFd};
+
+use anyhow::{Context, Result};
+use mpd_io::{addresses, tcp};
+use mpd_proto::ring::{Address, MAX_ADDRESSES};
+
+/// A listening port.
+#[derive(Debug)]
+pub(crate) struct Port {
+    listener: TcpListener,
+    number: u16,
+    /// The one interface that the user chose.
+    only: Option<IpAddr>,
+    own: Vec<IpAddr>,
+    /// Connections may be waiting to be accepted.
+    pub(crate) ready: bool,
+}
+
+/// What the user, or the daemon before us, wants of the port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    /// `--port`: this one or none.
+    pub(crate) number: Option<u16>,
+    /// The port that others may remember: if it is free.
+    pub(crate) rather: Option<u16>,
+    /// `--ifhn`.
+    pub(crate) interface: Option<String>,
+    /// Somebody that we shall speak to.
+    pub(crate) towards: Option<SocketAddr>,
+}
+
+impl Port {
+    pub(crate) fn open(wish: &Wish) -> Result<Self> {
+        let only = match &wish.interface {
+            Some(name) => addresses::resolve(name).context("--ifhn")?.into_iter().next(),
+            None => None,
+        };
+        let listener = listen(only, wish)?;
+        listener.set_nonblocking(true)?;
+        let number = listener.local_addr()?.port();
+        let mut own: Vec<IpAddr> = only.into_iter().collect();
+        if own.is_empty() {
+            own.extend(wish.towards.and_then(addresses::towards));
+            own.extend(addresses::own());
+            let mut seen = std::collections::BTreeSet::new();
+            own.retain(|address| seen.insert(*address));
+            own.truncate(MAX_ADDRESSES / 2);
+        }
+        Ok(Self { listener, number, only, own, ready: true })
+    }
+
+    pub(crate) const fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The address that our own connections start from, if it matters.
+    pub(crate) const fn source(&self) -> Option<IpAddr> {
+        self.only
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+        self.listener.accept()
+    }
+
+    /// Whether a connection to `address` would come back here.
+    pub(crate) fn is_own(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let here = self.own.contains(&ip) || (self.only.is_none() && ip.is_loopback());
+        address.port() == self.number && here
+    }
+
+    /// Where others reach us, the best first.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        let text = |ip: &IpAddr| Address::new(&SocketAddr::new(*ip, self.number).to_string());
+        self.own.iter().filter_map(|ip| text(ip).ok()).collect()
+    }
+
+    /// A peer sees us under `seen`: if that is news, it becomes our best address.
+    pub(crate) fn learn(&mut self, seen: IpAddr) -> bool {
+        let seen = seen.to_canonical();
+        if self.only.is_some() || seen.is_loopback() || self.own.contains(&seen) {
+            return false;
+        }
+        self.own.insert(0, seen);
+        self.own.truncate(MAX_ADDRESSES);
+        true
+    }
+}
+
+impl AsRawFd for Port {
+    fn as_raw_fd(&self) -> RawFd {
+        self.listener.as_raw_fd()
+    }
+}
+
+fn listen(only: Option<IpAddr>, wish: &Wish) -> Result<TcpListener> {
+    let at = |number: u16| match only {
+        Some(address) => format!("{address} port {number}"),
+        None => format!("port {number}"),
+    };
+    if let Some(number) = wish.number {
+        return tcp::listen(only, number).map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => anyhow::anyhow!(
+                "{} is taken by another program on this host; choose another with --port",
+                at(number)
+            ),
+            io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
+                "{} is not an address of this host; choose one with --ifhn",
+                only.map(|a| a.to_string()).unwrap_or_default()
+            ),
+            _ => anyhow::anyhow!("cannot listen on {}: {e}", at(number)),
+        });
+    }
+    let remembered = wish.rather.and_then(|number| tcp::listen(only, number).ok());
+    match remembered {
+        Some(listener) => Ok(listener),
+        None => tcp::listen(only, 0).map_err(|e| match (e.kind(), only) {
+            (io::ErrorKind::AddrNotAvailable, Some(address)) => {
+                anyhow::anyhow!("{address} is not an address of this host (--ifhn)")
+            }
+            _ => anyhow::anyhow!("cannot listen on a port: {e}"),
+        }),
+    }
+}
