@@ -38,8 +38,6 @@ pub(crate) struct Settings {
     pub(crate) flat: bool,
     /// Hosts that an agent could not reach are tried from here.
     pub(crate) retry: bool,
-    /// How hosts are reached.
-    pub(crate) way: Way,
 }
 
 /// One host of a boot, as its owner names it.
@@ -49,6 +47,8 @@ pub(crate) struct Target {
     pub(crate) name: String,
     /// Its host.
     pub(crate) host: String,
+    /// How that is reached.
+    pub(crate) way: Way,
     /// Started from here.
     pub(crate) alone: bool,
 }
@@ -219,8 +219,8 @@ impl Boot {
         for head in late {
             if let State::Running { at, .. } = self.hosts[head].state {
                 let seconds = self.settings.timeout.as_secs();
-                let host = &self.hosts[head].target.host;
-                let failure = silence(at, host, &self.settings.way, seconds);
+                let Target { host, way, .. } = &self.hosts[head].target;
+                let failure = silence(at, host, way, seconds);
                 self.fail(now, head, failure);
             }
             self.end(head);
@@ -318,8 +318,8 @@ impl Boot {
 
     fn on_ended(&mut self, now: Time, head: usize, ended: &Ended) {
         if let State::Running { at, .. } = self.hosts[head].state {
-            let host = &self.hosts[head].target.host;
-            let failure = classify(ended, at, host, &self.settings.way);
+            let Target { host, way, .. } = &self.hosts[head].target;
+            let failure = classify(ended, at, host, way);
             self.fail(now, head, failure);
         }
         self.abandon(head);

@@ -5,6 +5,7 @@
 use mpd_proto::hosts::{is_host_name, is_user_name};
 use mpd_proto::ring::Address;
 
+use crate::failure::Way;
 use crate::wire::{Manner, Member};
 
 /// Silence after which ssh gives up a host that was reached, as interval and count.
@@ -44,6 +45,19 @@ pub(crate) fn remote_shell(
 pub(crate) fn is_ssh(manner: &Manner) -> bool {
     let program = manner.rsh.first().map_or("", String::as_str);
     program.rsplit('/').next() == Some("ssh")
+}
+
+/// The way to the host of `member`, for hints.
+pub(crate) fn way(manner: &Manner, member: &Member) -> Way {
+    let mut rsh = manner.rsh.join(" ");
+    let is_ssh = is_ssh(manner);
+    if let Some(port) = member.port.filter(|_| is_ssh) {
+        rsh.push_str(&format!(" -p {port}"));
+    }
+    if let Some(user) = &member.user {
+        rsh.push_str(&format!(" -l {user}"));
+    }
+    Way { rsh, agent: agent(manner), is_ssh }
 }
 
 /// Path of the agent: `mpdboot` beside `mpd`.
@@ -137,6 +151,13 @@ mod tests {
         let words = words.unwrap().join(" ");
         assert!(words.starts_with("/usr/bin/ssh -F x -x -T"), "{words}");
         assert!(words.ends_with(" -p 22 -l al -- h7 /o/mpdboot --agent"), "{words}");
+    }
+
+    #[test]
+    fn hints_name_the_user_and_the_port() {
+        let member = Member { user: Some("al".into()), port: Some(22), ..member() };
+        assert_eq!(way(&manner(&["ssh", "-v"], "/m/mpd"), &member).rsh, "ssh -v -p 22 -l al");
+        assert_eq!(way(&manner(&["rsh"], "/m/mpd"), &member).rsh, "rsh -l al");
     }
 
     #[test]

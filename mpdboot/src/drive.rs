@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::boot::{Boot, Event, Input, Output, Settings, State, Target};
 use crate::child::{Child, Tail};
 use crate::command;
-use crate::failure::{Ended, Ending, Way};
+use crate::failure::{Ended, Ending};
 use crate::plan::Group;
 use crate::wire::{
     BootErrand, Errand, MAX_REPORT, Manner, Member, Order, Outcome, Report, Running, VERSION,
@@ -114,15 +114,11 @@ impl<'a> Driver<'a> {
             timeout: Duration::from_secs(manner.timeout_s.into()),
             flat: manner.flat || brief.boot.is_none(),
             retry,
-            way: Way {
-                rsh: manner.rsh.join(" "),
-                agent: command::agent(manner),
-                is_ssh: command::is_ssh(manner),
-            },
         };
         let target = |member: &Member| Target {
             name: member.name.clone(),
             host: member.host.clone(),
+            way: command::way(manner, member),
             alone: brief.here.as_ref() == Some(&member.host),
         };
         let boot = Boot::new(clock.now(), settings, members.iter().map(target).collect());

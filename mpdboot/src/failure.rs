@@ -92,7 +92,7 @@ pub(crate) struct Ended {
 /// The way to a host, for hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The remote shell.
+    /// The remote shell, as one types it to come to that host.
     pub(crate) rsh: String,
     /// Path of the agent.
     pub(crate) agent: String,

@@ -8,8 +8,9 @@ fn way() -> Way {
 }
 
 fn boot(hosts: usize, window: usize) -> Boot {
-    let settings = Settings { window, timeout: 30 * SECOND, flat: false, retry: true, way: way() };
-    let target = |n| Target { name: format!("h{n}"), host: format!("h{n}"), alone: false };
+    let settings = Settings { window, timeout: 30 * SECOND, flat: false, retry: true };
+    let target =
+        |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
     Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
 }
 
