@@ -128,7 +128,7 @@ fn start(
     match start.run(&mut Watch { signals, other: Some(stdin.as_fd()) }) {
         Ok(addresses) => Ok(Ok(addresses)),
         Err(NotStarted::Failed(failure)) => Ok(Err(failure)),
-        Err(NotStarted::Aborted) => bail!(Abandoned),
+        Err(NotStarted::Aborted(_)) => bail!(Abandoned),
     }
 }
 

@@ -55,8 +55,8 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for a child, a signal, or the end of the other; `true`: not for the child.
-    fn wait(&mut self, child: &Child, patience: Duration) -> io::Result<bool> {
+    /// Waits for the child; says so if something else came.
+    fn wait(&mut self, child: &Child, patience: Duration) -> io::Result<Option<Aborted>> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(child.poll_fds());
@@ -66,8 +66,18 @@ impl Watch<'_> {
             Err(error) => return Err(error.into()),
         }
         let readable = self.other.is_some() && fds[1].any().unwrap_or(false);
-        Ok(readable || self.signals.pending().iter().any(|&signal| signal != libc::SIGCHLD))
+        let signal = self.signals.pending().into_iter().find(|&signal| signal != libc::SIGCHLD);
+        Ok(signal.map(Aborted::Signal).or(readable.then_some(Aborted::Other)))
     }
+}
+
+/// What came while a daemon was starting, so that nobody waits for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aborted {
+    /// This signal.
+    Signal(i32),
+    /// The end of the other.
+    Other,
 }
 
 /// Why a daemon did not start.
@@ -76,7 +86,7 @@ pub(crate) enum NotStarted {
     /// It failed.
     Failed(Failure),
     /// Nobody waits for it any more.
-    Aborted,
+    Aborted(Aborted),
 }
 
 impl From<Failure> for NotStarted {
@@ -168,8 +178,9 @@ impl Start<'_> {
                 let problem = format!("not in the ring after {seconds} s: {said}");
                 return Err(Failure::new(Step::Join, &problem, JOIN_HINT).into());
             }
-            if watch.wait(&child, left).map_err(|e| cannot_run("poll", &e.to_string()))? {
-                return Err(NotStarted::Aborted);
+            let came = watch.wait(&child, left).map_err(|e| cannot_run("poll", &e.to_string()))?;
+            if let Some(aborted) = came {
+                return Err(NotStarted::Aborted(aborted));
             }
         }
     }

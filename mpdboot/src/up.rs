@@ -17,7 +17,7 @@ use mpd_proto::message::RingRequest;
 use crate::agent::CONNECT_S;
 use crate::boot::State;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
-use crate::daemon::{NotStarted, Start, Watch};
+use crate::daemon::{Aborted, NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver};
 use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
@@ -199,8 +199,8 @@ impl<'a> Up<'a> {
                 row.fate = Fate::Failed(failure);
                 Ok(End::Failed)
             }
-            // Which one it was is not known any more; ^C is by far the most likely.
-            Err(NotStarted::Aborted) => Ok(End::Signal(libc::SIGINT)),
+            Err(NotStarted::Aborted(Aborted::Signal(signal))) => Ok(End::Signal(signal)),
+            Err(NotStarted::Aborted(Aborted::Other)) => unreachable!("there is no other"),
         }
     }
 

@@ -43,7 +43,7 @@ fn an_interrupt_reaches_what_agents_have_started() {
 fn an_interrupt_while_this_hosts_daemon_starts_ends_it() {
     let world = World::new();
     world.set(&format!("mpd/{}", mpd_io::rundir::host_name()), "hangs");
-    interrupted(&world, &["--hosts", "h1"], Signal::SIGINT).assert(130, "interrupted");
+    interrupted(&world, &["--hosts", "h1"], Signal::SIGTERM).assert(143, "interrupted");
     assert_eq!(world.text("ssh.argv"), "");
     world.assert_nothing_left();
 }
