@@ -121,6 +121,7 @@ fn start(
         manner: &errand.manner,
         member: &errand.member,
         join: &errand.join,
+        root: errand.root,
         running: errand.running,
         keep: errand.keep.as_deref(),
     };

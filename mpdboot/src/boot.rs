@@ -160,8 +160,6 @@ pub(crate) enum State {
 struct Host {
     target: Target,
     state: State,
-    /// Somebody else was to start it and may have done so.
-    tried: bool,
 }
 
 #[derive(Debug)]
@@ -193,10 +191,8 @@ impl Boot {
             .map(|(host, target)| Waiting { host, alone: alone(target) })
             .collect();
         let by_name = (0..).zip(&targets).map(|(host, t)| (t.name.clone(), host)).collect();
-        let hosts = targets
-            .into_iter()
-            .map(|target| Host { target, state: State::Pending, tried: false })
-            .collect();
+        let hosts =
+            targets.into_iter().map(|target| Host { target, state: State::Pending }).collect();
         let mut boot =
             Self { settings, hosts, by_name, waiting, links: Vec::new(), outputs: VecDeque::new() };
         boot.fill(now);
@@ -246,11 +242,6 @@ impl Boot {
     /// How every host stands, in the order given.
     pub(crate) fn states(&self) -> impl Iterator<Item = &State> {
         self.hosts.iter().map(|host| &host.state)
-    }
-
-    /// Whether an agent that was lost was to start that host: its daemon may be running.
-    pub(crate) fn was_tried(&self, host: usize) -> bool {
-        self.hosts[host].tried
     }
 
     fn on_report(&mut self, now: Time, head: usize, report: Report) {
@@ -352,7 +343,6 @@ impl Boot {
 
     fn wait(&mut self, host: usize, alone: bool) {
         self.hosts[host].state = State::Pending;
-        self.hosts[host].tried = true;
         self.waiting.push(Waiting { host, alone });
         let name = self.hosts[host].target.name.clone();
         self.outputs.push_back(Output::Tell(Event::Again { name }));

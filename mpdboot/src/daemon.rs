@@ -10,8 +10,8 @@ use mpd_io::console::{Console, ConsoleError};
 use mpd_io::ringname::{InvalidRingName, RingName};
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::signals::Signals;
-use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
-use mpd_proto::ring::Address;
+use mpd_proto::message::{ConsoleReply, MemberView, RingRequest, RingView};
+use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use zeroize::Zeroizing;
@@ -101,6 +101,8 @@ pub(crate) struct Start<'a> {
     pub(crate) manner: &'a Manner,
     pub(crate) member: &'a Member,
     pub(crate) join: &'a [Address],
+    /// See [`crate::wire::BootErrand::root`].
+    pub(crate) root: Option<Instance>,
     pub(crate) running: Running,
     /// All daemons, for the recipe.
     pub(crate) keep: Option<&'a [Member]>,
@@ -116,9 +118,12 @@ impl Start<'_> {
         let rundir = rundir(self.manner, self.member).map_err(|e| join(e.to_string()))?;
         if rundir.connect().map_err(|e| join(e.to_string()))?.is_some() {
             match self.running {
+                _ if self.is_in_our_ring(&rundir) => return Ok(addresses(&rundir)),
                 Running::Welcome => return Ok(addresses(&rundir)),
-                Running::Replace => end(&rundir, RingRequest::Exit { member: None })
-                    .map_err(|e| join(format!("cannot end the daemon that runs there: {e}")))?,
+                Running::Replace => {
+                    end(&rundir, RingRequest::Exit { member: None })
+                        .map_err(|e| join(format!("cannot end the daemon that runs there: {e}")))?;
+                }
                 Running::Refuse => {
                     let problem =
                         format!("a daemon is already running there ({})", rundir.path().display());
@@ -136,6 +141,14 @@ impl Start<'_> {
             let _ = end(&rundir, RingRequest::Exit { member: None });
         }
         result.map(|()| addresses(&rundir))
+    }
+
+    /// Whether the daemon that runs here entered the ring of this boot: an agent that was lost since
+    /// may have started it.
+    fn is_in_our_ring(&self, rundir: &RunDir) -> bool {
+        let Some(root) = self.root else { return false };
+        let is_root = |m: &MemberView| m.instance == root && m.standing == Standing::Live;
+        describe(rundir).is_ok_and(|view| view.members.iter().any(is_root))
     }
 
     fn recipe(&self) -> Option<Recipe> {
@@ -234,14 +247,17 @@ fn addresses(rundir: &RunDir) -> Vec<Address> {
     describe(rundir).map(|view| own_addresses(&view)).unwrap_or_default()
 }
 
-/// Has the daemon of `rundir` leave, or its whole ring, and waits until it is gone.
+/// Has the daemon of `rundir` leave, or its whole ring, and waits until it is gone. Returns the members
+/// that could not be told.
 ///
 /// # Errors
 /// [`ConsoleError`], among them that there is none.
-pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<(), ConsoleError> {
+pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, ConsoleError> {
     let mut console = Console::ask(rundir, request)?;
+    let mut untold = Vec::new();
     loop {
         match console.answer(Some(PATIENCE)) {
+            Ok(ConsoleReply::Done { missing }) => untold = missing,
             Ok(_) => {}
             Err(ConsoleError::Closed) => break,
             Err(error) => return Err(error),
@@ -256,5 +272,5 @@ pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<(), ConsoleEr
         }
         conn.wait(u16::try_from(left.as_millis()).unwrap_or(u16::MAX))?;
     }
-    Ok(())
+    Ok(untold)
 }

@@ -18,7 +18,7 @@ use crate::command;
 use crate::failure::{Ended, Ending};
 use crate::plan::Group;
 use crate::wire::{
-    BootErrand, Errand, MAX_REPORT, Manner, Member, Order, Outcome, Report, Running, VERSION,
+    BootErrand, Errand, MAX_REPORT, Manner, Member, Order, Outcome, Report, VERSION,
 };
 
 /// Between asking a child to end and killing it.
@@ -40,13 +40,12 @@ pub(crate) struct Brief {
 }
 
 impl Brief {
-    fn order(&self, member: &Member, carried: Vec<Member>, tried: bool) -> Order {
+    fn order(&self, member: &Member, carried: Vec<Member>) -> Order {
         let errand = match &self.boot {
             None => Errand::Check { name: member.name.clone() },
             Some(boot) => Errand::Boot(Box::new(BootErrand {
                 member: member.clone(),
                 hosts: carried,
-                running: if tried { Running::Welcome } else { boot.running },
                 ..boot.clone()
             })),
         };
@@ -208,7 +207,7 @@ impl<'a> Driver<'a> {
     fn start(&mut self, group: &Group) {
         let carried = group.carried.iter().map(|&host| self.members[host].clone()).collect();
         let member = &self.members[group.head];
-        let order = self.brief.order(member, carried, self.boot.was_tried(group.head));
+        let order = self.brief.order(member, carried);
         let child = self
             .brief
             .command(member)

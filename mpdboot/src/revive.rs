@@ -41,6 +41,7 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
             manner: manner.clone(),
             member: member.clone(),
             join: join.context("--join")?,
+            root: None,
             running: Running::Welcome,
             hosts: Vec::new(),
             keep: Some(recipe.hosts),

@@ -152,6 +152,7 @@ impl<'a> Up<'a> {
             manner: self.manner.clone(),
             member: self.roster.local.clone(),
             join,
+            root: ring::root(&view),
             running: if self.cli.replace { Running::Replace } else { Running::Refuse },
             hosts: Vec::new(),
             keep: self.cli.keep.then(|| self.all()),
@@ -183,6 +184,7 @@ impl<'a> Up<'a> {
             manner: &self.manner,
             member: &self.roster.local,
             join: &[],
+            root: None,
             running: Running::Refuse,
             keep: all.as_deref(),
         };

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use mpd_proto::ring::Address;
+use mpd_proto::ring::{Address, Instance};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -114,7 +114,9 @@ pub(crate) struct BootErrand {
     pub(crate) member: Member,
     /// Daemons to enter the ring through.
     pub(crate) join: Vec<Address>,
-    /// What to do where a daemon is running already.
+    /// The life of the daemon that this boot began with: whoever knows it to live is in its ring.
+    pub(crate) root: Option<Instance>,
+    /// What to do where a daemon of another ring is running.
     pub(crate) running: Running,
     /// Daemons that this agent starts itself, once its own is in the ring.
     pub(crate) hosts: Vec<Member>,
@@ -122,7 +124,7 @@ pub(crate) struct BootErrand {
     pub(crate) keep: Option<Vec<Member>>,
 }
 
-/// What to do where a daemon of that ring is running already.
+/// What to do where a daemon is running that is not in the ring of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Running {
@@ -255,6 +257,7 @@ mod tests {
             manner,
             member,
             join: vec![Address::new("10.0.0.1:7000").unwrap()],
+            root: Some(Instance::from_bytes([0xab; 16])),
             running: Running::Refuse,
             hosts: Vec::new(),
             keep: None,
@@ -273,7 +276,7 @@ mod tests {
              \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
-             \"running\":\"refuse\",\"hosts\":[],\"keep\":null}}}\n"
+             \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"hosts\":[],\"keep\":null}}}\n"
         );
         assert_eq!(serde_json::from_str::<Order>(text).unwrap(), order());
     }

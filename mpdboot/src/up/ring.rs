@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result, bail};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
-use mpd_proto::ring::{Address, Standing};
+use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
 
 use super::leave;
 use crate::cli::Cli;
-use crate::daemon;
 use crate::report::{Fate, Row};
+use crate::{complain, daemon};
 
 /// Entries given to every newcomer, so that it enters even if one of them has just died.
 const MAX_ENTRIES: usize = 4;
@@ -24,7 +24,15 @@ pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> 
     match (is_running, cli.add, cli.replace) {
         (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
         (true, false, true) => {
-            daemon::end(rundir, RingRequest::ExitAll).context("cannot end the ring that runs")?;
+            let untold = daemon::end(rundir, RingRequest::ExitAll)
+                .context("cannot end the ring that runs")?;
+            if !untold.is_empty() {
+                let names: Vec<&str> = untold.iter().map(DaemonName::as_str).collect();
+                complain(&format!(
+                    "of the old ring could not be told to end: {}",
+                    names.join(", ")
+                ));
+            }
             Ok(None)
         }
         (true, false, false) => bail!(
@@ -42,6 +50,11 @@ pub(super) fn entries(view: &RingView) -> Vec<Address> {
     let live = view.members.iter().filter(|m| m.standing == Standing::Live && m.name != view.me);
     entries.extend(live.filter_map(|member| member.addresses.first()).take(MAX_ENTRIES).cloned());
     entries
+}
+
+/// The life of this host's daemon.
+pub(super) fn root(view: &RingView) -> Option<Instance> {
+    view.members.iter().find(|member| member.name == view.me).map(|own| own.instance)
 }
 
 fn live(view: &RingView) -> BTreeSet<&str> {
