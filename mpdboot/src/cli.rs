@@ -11,23 +11,9 @@ pub(crate) const EXIT_NOTHING: u8 = 1;
 /// The ring runs, and some hosts are not in it.
 pub(crate) const EXIT_PARTIAL: u8 = 3;
 
-/// Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh.
-///
-/// Without a number and without hosts, mpdboot starts the daemon of this host alone. It returns when
-/// every daemon has said that it is in the ring and this host's daemon knows them all.
-///
-/// Hosts come from --hosts, or a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N], where
-/// '#' begins a comment and HOST may have ranges: c[01-16,20]. This host is always the first of the
-/// ring; it is recognised in the file. A host that stands there twice is used once.
-///
-/// ssh must log in without a password, and mpd and mpdboot must be at the same place on all hosts.
-/// The ring's key is made if there is none, and goes to the hosts through ssh.
-///
-/// Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error tells why;
-/// 2 wrong command line; 3 the ring runs, but some hosts failed: a table tells which, at which step
-/// (resolve, connect, ssh, exec, key, join), and what to do; 128+N ended by signal N, all undone.
+/// Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh
 #[derive(Debug, Parser)]
-#[command(name = "mpdboot", version, after_help = AFTER_HELP)]
+#[command(name = "mpdboot", version, long_about = ABOUT, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "one per switch of the command line")]
 pub(crate) struct Cli {
     /// Daemons in all, this host's included [default: all hosts of --file or --hosts, else 1]
@@ -133,6 +119,23 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "DIR")]
     generate_docs: Option<PathBuf>,
 }
+
+const ABOUT: &str = "\
+Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh.
+
+Without a number and without hosts, mpdboot starts the daemon of this host alone. It returns when
+every daemon has said that it is in the ring and this host's daemon knows them all.
+
+Hosts come from --hosts, or a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N], where
+'#' begins a comment and HOST may have ranges: c[01-16,20]. This host is always the first of the
+ring; it is recognised in the file. A host that stands there twice is used once.
+
+ssh must log in without a password, and mpd and mpdboot must be at the same place on all hosts.
+The ring's key is made if there is none, and goes to the hosts through ssh.
+
+Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error tells why;
+2 wrong command line; 3 the ring runs, but some hosts failed: a table tells which, at which step
+(resolve, connect, ssh, exec, key, join), and what to do; 128+N ended by signal N, all undone.";
 
 const AFTER_HELP: &str = "\
 Examples:
