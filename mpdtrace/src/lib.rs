@@ -6,6 +6,7 @@
 //! gathering half of `check`.
 
 pub mod ask;
+pub mod cleanup;
 pub mod cli;
 pub mod docs;
 pub mod hosts;
@@ -13,6 +14,7 @@ pub mod lookup;
 pub mod member;
 pub mod ping;
 pub mod programs;
+pub mod remote;
 pub mod render;
 pub mod svg;
 pub mod tool;

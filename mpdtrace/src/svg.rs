@@ -17,6 +17,8 @@ const PITCH: f64 = 22.0;
 const MIN_RADIUS: f64 = 110.0;
 /// Width of a letter of the font below, about.
 const LETTER: f64 = 7.4;
+/// Most members whose names have room for standing level.
+const MAX_LEVEL: usize = 24;
 /// Longest name that is shown in full; its tip says all.
 const MAX_LETTERS: usize = 32;
 const MARGIN: f64 = 24.0;
@@ -25,7 +27,7 @@ const HEAD: f64 = 56.0;
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#24292f}\
 .head{font-size:16px;font-weight:600}.sub,.off{fill:#6e7781}\
-line,path{stroke:#8c959f;stroke-width:1.5;fill:none}.arrow{fill:#8c959f;stroke:none}\
+line,path{stroke:#8c959f;stroke-width:1.5;fill:none}.arrow{fill:#1a7f37;stroke:none}\
 line.mine{stroke:#1a7f37;stroke-width:2.5}\
 circle{fill:#0969da;stroke:#fff;stroke-width:1.5}circle.me{fill:#1a7f37}circle.suspect{fill:#d4a72c}\
 circle.dead{fill:#afb8c1}circle.departed{fill:#fff;stroke:#afb8c1}.me{font-weight:600}\
@@ -53,7 +55,13 @@ pub fn ring(checked: &Checked) -> String {
     put(&mut out, format_args!("<rect width=\"{w:.0}\" height=\"{h:.0}\"/>"));
     text(&mut out, MARGIN, MARGIN + 8.0, "head", &title);
     let doubt = checked.doubt.as_deref();
-    text(&mut out, MARGIN, MARGIN + 28.0, "sub", doubt.unwrap_or("a message went round just so"));
+    text(
+        &mut out,
+        MARGIN,
+        MARGIN + 28.0,
+        "sub",
+        doubt.unwrap_or("a message went round in this order"),
+    );
     links(&mut out, view, &plan);
     for (i, m) in plan.live.iter().enumerate() {
         live_member(&mut out, view, m, plan.spot(i));
@@ -83,6 +91,28 @@ struct Spot {
     x: f64,
     y: f64,
     angle: f64,
+    crowded: bool,
+}
+
+impl Spot {
+    /// Where the name stands: level beside the dot while there is room, else pointing away from the
+    /// middle; never upside down.
+    fn label(self) -> String {
+        let (sin, cos) = self.angle.sin_cos();
+        if !self.crowded {
+            let anchor = match sin {
+                s if s > 0.3 => "start",
+                s if s < -0.3 => "end",
+                _ => "middle",
+            };
+            let (x, y) = (15.0 * sin, 4.0 - 16.0 * cos);
+            return format!("x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"");
+        }
+        let degrees = self.angle.to_degrees() - 90.0;
+        let (turn, anchor, x) =
+            if sin < 0.0 { (degrees + 180.0, "end", -14) } else { (degrees, "start", 14) };
+        format!("transform=\"rotate({turn:.1})\" x=\"{x}\" y=\"4\" text-anchor=\"{anchor}\"")
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -112,7 +142,12 @@ impl<'a> Plan<'a> {
     fn spot(&self, i: usize) -> Spot {
         let angle = TAU * i as f64 / self.live.len().max(1) as f64;
         let (x, y) = self.center;
-        Spot { x: x + self.radius * angle.sin(), y: y - self.radius * angle.cos(), angle }
+        Spot {
+            x: x + self.radius * angle.sin(),
+            y: y - self.radius * angle.cos(),
+            angle,
+            crowded: self.live.len() > MAX_LEVEL,
+        }
     }
 }
 
@@ -158,7 +193,7 @@ fn links(out: &mut String, view: &RingView, plan: &Plan<'_>) {
     );
 }
 
-/// A dot on the circle with its name pointing away from the middle, never upside down.
+/// A dot on the circle with its name beside it.
 fn live_member(out: &mut String, view: &RingView, m: &MemberView, spot: Spot) {
     let me = m.name == view.me;
     let class = match (me, m.suspect) {
@@ -167,16 +202,13 @@ fn live_member(out: &mut String, view: &RingView, m: &MemberView, spot: Spot) {
         (false, false) => "",
     };
     let radius = if me { 8 } else { 6 };
-    let degrees = spot.angle.to_degrees() - 90.0;
-    let (turn, anchor, side) =
-        if spot.angle > TAU / 2.0 { (degrees + 180.0, "end", -14) } else { (degrees, "start", 14) };
+    let place = spot.label();
     put(
         out,
         format_args!(
             "<g transform=\"translate({:.1} {:.1})\"><title>{}</title>\
          <circle{class} r=\"{radius}\"/>\
-         <text{class} transform=\"rotate({turn:.1})\" x=\"{side}\" y=\"4\" \
-         text-anchor=\"{anchor}\">{}</text></g>",
+         <text{class} {place}>{}</text></g>",
             spot.x,
             spot.y,
             escape(&tip(m)),
