@@ -3,6 +3,7 @@
 //! Exit codes are those of `tool`: 0, 1 when something could not be done or is wrong, 2 for a wrong
 //! command line, 141 when nobody reads standard output any more.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +32,22 @@ impl Place {
     pub fn rundir(&self) -> Result<RunDir> {
         let ring = RingName::resolve(self.ring.as_deref())?;
         Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
+    }
+
+    /// The same place as words for a command on another host, where our environment does not count.
+    ///
+    /// # Errors
+    /// As for [`Place::rundir`].
+    pub fn words(&self) -> Result<Vec<String>> {
+        let mut words = Vec::new();
+        let ring = RingName::resolve(self.ring.as_deref())?;
+        if !ring.as_str().is_empty() {
+            words.extend(["--ring".to_owned(), ring.to_string()]);
+        }
+        if let Some(rundir) = &self.rundir {
+            words.extend(["--rundir".to_owned(), rundir.display().to_string()]);
+        }
+        Ok(words)
     }
 }
 
@@ -176,6 +193,65 @@ pub struct WatchCli {
     pub common: Common,
 }
 
+/// Find out what would keep this host, or several, from carrying a ring.
+///
+/// No output means no problem. Each problem is a line that begins with '*** ' and says what is wrong
+/// and how to mend it; with any, the exit code is 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdcheck", version, after_help = PLACES)]
+pub struct CheckCli {
+    /// Other hosts to look at from here
+    #[arg(value_name = "HOST")]
+    pub hosts: Vec<String>,
+
+    /// Take further hosts from this file, one per line
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Let the hosts look at themselves over ssh, compare keys, and try connections both ways (-ssh)
+    #[arg(long)]
+    pub ssh: bool,
+
+    /// Also say what is in order
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Also say why problems matter
+    #[arg(short, long)]
+    pub long: bool,
+
+    /// Print the configuration that host names depend on, and exit (-pc)
+    #[arg(long = "pc")]
+    pub print_config: bool,
+
+    /// Wait for one connection of 'mpdcheck -c', and exit
+    #[arg(short, long, conflicts_with_all = ["hosts", "file", "ssh", "print_config", "client"])]
+    pub server: bool,
+
+    /// Connect to an 'mpdcheck -s', and exit
+    #[arg(short, long, num_args = 2, value_names = ["HOST", "PORT"])]
+    pub client: Option<Vec<String>>,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl CheckCli {
+    /// `-pc` and `-ssh` as people know them, written with two dashes for the parser.
+    pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        let mut options = true;
+        let mut long = |word: OsString| {
+            options &= word != "--";
+            match word.to_str() {
+                Some(known @ ("-pc" | "-ssh")) if options => format!("-{known}").into(),
+                _ => word,
+            }
+        };
+        given.map(&mut long).collect()
+    }
+}
+
 /// List the programs of MPD.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdhelp", version)]
@@ -211,6 +287,13 @@ mod tests {
         for bad in ["", "x", "-1", "inf", "nan", "1e9"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_single_dashes_of_old_are_understood() {
+        let words = ["mpdcheck", "-pc", "-ssh", "-s", "--", "-pc"].map(OsString::from);
+        let expected = ["mpdcheck", "--pc", "--ssh", "-s", "--", "-pc"].map(OsString::from);
+        assert_eq!(CheckCli::arguments(words.into_iter()), expected);
     }
 
     #[test]

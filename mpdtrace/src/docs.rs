@@ -19,6 +19,7 @@ pub fn commands() -> Vec<Command> {
         cli::ExitCli::command(),
         cli::AllexitCli::command(),
         cli::CleanupCli::command(),
+        cli::CheckCli::command(),
         cli::HelpCli::command(),
     ]
 }

@@ -6,6 +6,7 @@
 //! gathering half of `check`.
 
 pub mod ask;
+pub mod check;
 pub mod cleanup;
 pub mod cli;
 pub mod docs;

@@ -102,23 +102,66 @@ impl Shell {
 /// # Errors
 /// In words for people.
 pub fn run(line: &[String], patience: Duration) -> Result<Ended, String> {
-    let deadline = Instant::now() + patience;
-    let (program, arguments) = line.split_first().ok_or("no command")?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot run {program}: {e}"))?;
-    let out = child.stdout.take().map(Capture::new);
-    let err = child.stderr.take().map(Capture::new);
-    let Some(status) = wait(&mut child, deadline) else {
-        return Err(format!("{program} has not ended for {patience:?}"));
-    };
-    let end = deadline.min(Instant::now() + LINGER);
-    let text = |capture: Option<Capture>| capture.map(|c| c.text(end)).unwrap_or_default();
-    Ok(Ended { status, out: text(out), err: text(err) })
+    Running::start(line)?.end(patience)
+}
+
+/// A command that runs. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    program: String,
+    child: Child,
+    out: Capture,
+    err: Capture,
+}
+
+impl Running {
+    /// Starts a command of this host; its input is empty.
+    ///
+    /// # Errors
+    /// In words for people.
+    pub fn start(line: &[String]) -> Result<Self, String> {
+        let (program, arguments) = line.split_first().ok_or("no command")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot run {program}: {e}"))?;
+        let out = Capture::new(child.stdout.take());
+        let err = Capture::new(child.stderr.take());
+        Ok(Self { program: program.clone(), child, out, err })
+    }
+
+    /// The first whole line of its output that `pick` takes; `None` if none has come in time, or
+    /// none will come.
+    pub fn line<R>(&self, patience: Duration, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
+        self.out.until(Instant::now() + patience, |text| {
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            whole.lines().find_map(&pick)
+        })
+    }
+
+    /// Waits for its end, at most for `patience`.
+    ///
+    /// # Errors
+    /// In words for people.
+    pub fn end(mut self, patience: Duration) -> Result<Ended, String> {
+        let deadline = Instant::now() + patience;
+        let Some(status) = wait(&mut self.child, deadline) else {
+            return Err(format!("{} has not ended for {patience:?}", self.program));
+        };
+        let end = deadline.min(Instant::now() + LINGER);
+        Ok(Ended { status, out: self.out.text(end), err: self.err.text(end) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Harmless for a child that was reaped: std remembers that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Waits for a child; kills it at the deadline and gives `None`.
@@ -137,35 +180,54 @@ pub fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 }
 
 /// What comes out of a pipe, collected by a thread.
+#[derive(Debug)]
 struct Capture {
     bytes: Arc<Mutex<Vec<u8>>>,
-    end: mpsc::Receiver<()>,
+    /// A word for each piece; disconnected at the end.
+    pieces: mpsc::Receiver<()>,
 }
 
 impl Capture {
-    fn new(pipe: impl Read + Send + 'static) -> Self {
+    fn new(pipe: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (sender, end) = mpsc::channel();
+        let (sender, pieces) = mpsc::channel();
         let shared = Arc::clone(&bytes);
-        thread::spawn(move || {
-            let mut pipe = pipe.take(MAX_OUTPUT);
-            let mut buffer = [0_u8; 8192];
-            while let Ok(n @ 1..) = pipe.read(&mut buffer) {
-                shared
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend_from_slice(&buffer[..n]);
+        if let Some(pipe) = pipe {
+            thread::spawn(move || collect(pipe.take(MAX_OUTPUT), &shared, &sender));
+        }
+        Self { bytes, pieces }
+    }
+
+    /// What `pick` takes out of all that has come, as soon as it does.
+    fn until<R>(&self, deadline: Instant, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
+        loop {
+            if let Some(picked) = pick(&self.now()) {
+                return Some(picked);
             }
-            let _ = sender.send(());
-        });
-        Self { bytes, end }
+            if self.pieces.recv_timeout(left(deadline)).is_err() {
+                return pick(&self.now());
+            }
+        }
     }
 
     /// All of it, or what there is at `deadline`.
-    fn text(self, deadline: Instant) -> String {
-        let _ = self.end.recv_timeout(left(deadline));
+    fn text(&self, deadline: Instant) -> String {
+        let _: Option<()> = self.until(deadline, |_| None);
+        self.now()
+    }
+
+    fn now(&self) -> String {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn collect(mut pipe: impl Read, bytes: &Mutex<Vec<u8>>, pieces: &mpsc::Sender<()>) {
+    let mut buffer = [0_u8; 8192];
+    while let Ok(n @ 1..) = pipe.read(&mut buffer) {
+        bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..n]);
+        // Nobody may care any more; the pipe is emptied all the same.
+        let _ = pieces.send(());
     }
 }
 
@@ -242,6 +304,14 @@ mod tests {
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("out\n", "err\n"));
         assert_eq!(ended.status.code(), Some(3));
         assert!(run(&words("/nowhere/x"), LINGER).unwrap_err().contains("/nowhere/x"));
+    }
+
+    #[test]
+    fn a_line_is_heard_while_the_command_runs() {
+        let running = Running::start(&sh("echo no; echo port 77; exec sleep 60")).unwrap();
+        let port = running
+            .line(Duration::from_secs(20), |line| line.strip_prefix("port ").map(str::to_owned));
+        assert_eq!(port.as_deref(), Some("77"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The way in and the way out of every tool: options, standard output, one line of error, exit code.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -25,9 +26,17 @@ pub struct OutputError(#[from] io::Error);
 /// Runs a tool: its options are parsed (a wrong command line ends it with 2), `run` does the work,
 /// and an error is told in one line.
 pub fn main<C: Parser>(run: impl FnOnce(&C) -> Result<ExitCode>) -> ExitCode {
+    main_of(std::env::args_os(), run)
+}
+
+/// The same for arguments that were touched up before.
+pub fn main_of<C: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(&C) -> Result<ExitCode>,
+) -> ExitCode {
     mpd_io::reserve_standard_descriptors();
     let name = C::command().get_name().to_owned();
-    match run(&C::parse()) {
+    match run(&C::parse_from(arguments)) {
         Ok(code) => code,
         Err(error) if is_reader_gone(&error) => ExitCode::from(EXIT_READER_GONE),
         Err(error) => {

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpdtrace::cli::CleanupCli;
 use mpdtrace::remote::Shell;
@@ -37,13 +36,7 @@ fn elsewhere(cli: &CleanupCli, hosts: &[String]) -> Result<Vec<cleanup::Cleaned>
     }
     let own = std::env::current_exe().context("cannot find this program")?;
     let mut words = vec![own.display().to_string(), "--json".to_owned()];
-    let ring = RingName::resolve(cli.common.place.ring.as_deref())?;
-    if !ring.as_str().is_empty() {
-        words.extend(["--ring".to_owned(), ring.to_string()]);
-    }
-    if let Some(rundir) = &cli.common.place.rundir {
-        words.extend(["--rundir".to_owned(), rundir.display().to_string()]);
-    }
+    words.extend(cli.common.place.words()?);
     let here = host_name();
     let hosts: Vec<String> = hosts.iter().filter(|host| **host != here).cloned().collect();
     let shell = Shell { program: cli.rsh.clone(), user: cli.user.clone() };
