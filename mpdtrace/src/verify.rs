@@ -25,6 +25,9 @@ pub struct Checked {
 /// A ring that heals without an event that is seen here is asked again in this rhythm.
 const RHYTHM: Duration = Duration::from_secs(1);
 
+/// How long the daemon may take for what it knows itself, even when patience is short.
+const LIST_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Events taken at once at most before asking again.
 const MAX_EVENTS: usize = 1000;
 
@@ -35,36 +38,42 @@ const MAX_EVENTS: usize = 1000;
 pub fn check(rundir: &RunDir, patience: Duration) -> Result<Checked, AskError> {
     let deadline = Instant::now() + patience;
     let mut watch: Option<Console> = None;
+    let mut doubt = "a message round the ring has not come home".to_owned();
     loop {
-        let view = ask::describe(rundir, ask::PATIENCE)?;
-        let doubt = match lap(rundir, &view, left(deadline))? {
-            None => return Ok(Checked { view, doubt: None }),
-            doubt => doubt,
-        };
-        if left(deadline).is_zero() {
-            return Ok(Checked { view, doubt });
+        let view = ask::describe(rundir, left(deadline).max(LIST_PATIENCE))?;
+        match lap(rundir, &view, left(deadline))? {
+            Lap::Agrees => return Ok(Checked { view, doubt: None }),
+            Lap::Differs(text) => doubt = text,
+            // Perhaps for want of patience: what was found before says more.
+            Lap::Silent => {}
         }
         match &mut watch {
             Some(watch) => await_event(watch, left(deadline).min(RHYTHM))?,
             // What happens from now on is seen; what happened before, the next attempt shows.
-            None => match open_watch(rundir, left(deadline)) {
-                Ok(console) => watch = Some(console),
-                Err(_) => return Ok(Checked { view, doubt }),
-            },
+            None => watch = open_watch(rundir, left(deadline)).ok(),
+        }
+        if watch.is_none() || left(deadline).is_zero() {
+            return Ok(Checked { view, doubt: Some(doubt) });
         }
     }
 }
 
-/// Sends the message; what is wrong with its way, if anything.
-fn lap(rundir: &RunDir, view: &RingView, patience: Duration) -> Result<Option<String>, AskError> {
+/// How the way of a message fits the list.
+enum Lap {
+    Agrees,
+    Differs(String),
+    Silent,
+}
+
+fn lap(rundir: &RunDir, view: &RingView, patience: Duration) -> Result<Lap, AskError> {
     match ask::laps(rundir, 1, true, patience) {
-        Ok(Laps::Home { names, .. }) => Ok(difference(view, &names)),
-        Ok(Laps::Lost { .. }) => Ok(Some("a message round the ring was lost".to_owned())),
-        Err(error) if error.is_silence() => {
-            Ok(Some("a message round the ring has not come home".to_owned()))
+        Ok(Laps::Home { names, .. }) => {
+            Ok(difference(view, &names).map_or(Lap::Agrees, Lap::Differs))
         }
+        Ok(Laps::Lost { .. }) => Ok(Lap::Differs("a message round the ring was lost".to_owned())),
+        Err(error) if error.is_silence() => Ok(Lap::Silent),
         Err(error) => match error.refusal() {
-            Some(text) => Ok(Some(format!("no message can go round the ring: {text}"))),
+            Some(text) => Ok(Lap::Differs(format!("no message can go round the ring: {text}"))),
             None => Err(error),
         },
     }

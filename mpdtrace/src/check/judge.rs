@@ -71,7 +71,8 @@ fn forward(facts: &Facts, report: &mut Report) {
         );
         let mend = match facts.loopback_lines.first() {
             Some(line) => format!(
-                "in /etc/hosts, replace '{line}' by '{real} {host}', or start mpd with --ifhn {real}"
+                "in /etc/hosts, take {host} off the line '{line}' and add the line '{real} {host}', \
+                 or start mpd with --ifhn {real}"
             ),
             None => format!("add '{real} {host}' to /etc/hosts, or start mpd with --ifhn {real}"),
         };
@@ -283,7 +284,7 @@ mod tests {
             f.reverse.clear();
             f.loopback_lines = vec!["127.0.1.1 h1".into()];
         });
-        assert!(text.contains("replace '127.0.1.1 h1' by '10.0.0.5 h1'"), "{text}");
+        assert!(text.contains("line '127.0.1.1 h1' and add the line '10.0.0.5 h1'"), "{text}");
         assert!(text.contains("--ifhn 10.0.0.5"));
     }
 

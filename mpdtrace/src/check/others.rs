@@ -78,7 +78,7 @@ fn one(host: &Resolved, here: &str, report: &mut Report) {
     if !is_here && addresses.iter().all(IpAddr::is_loopback) {
         report.problem(
             format!("{name} resolves to {}, which is this host", render::enumerate(addresses)),
-            format!("in /etc/hosts, give {name} the address by which it is reached"),
+            "name it by the address at which it is reached, or correct /etc/hosts",
             WHY,
         );
     }

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Report, reach};
+use crate::lookup;
 use crate::remote::{self, Running, Shell};
 
 /// Hosts worked on at a time.
@@ -61,6 +62,10 @@ impl Errand {
 
     /// A server there, a client here.
     fn try_towards(&self, host: &str, report: &mut Report) {
+        if lookup::addresses(host).is_err() {
+            report.note("no connection is tried: its name does not resolve here".to_owned());
+            return;
+        }
         let line = self.shell.command_line(host, &self.words(&["-s"]));
         let outcome = Running::start(&line).and_then(|server| {
             let port = server.line(START, reach::port_in);
