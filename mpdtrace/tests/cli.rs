@@ -371,6 +371,7 @@ fn mpdcheck_finds_an_open_key_and_hosts_that_cannot_be() {
     assert!(ran.out.contains("no-such-host.invalid does not resolve"), "{}", ran.out);
     let json = check(directory.path(), &["--json"]).out;
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_ne!(value[0]["host"], "");
     assert!(value[0]["problems"].as_array().is_some_and(|p| !p.is_empty()));
     assert!(check(directory.path(), &["-oProxyCommand=x"]).code == 2);
     assert!(check(directory.path(), &["a;b"]).bad("mpdcheck").contains("is no host name"));

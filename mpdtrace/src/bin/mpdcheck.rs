@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use mpd_io::rundir::host_name;
 use mpdtrace::check::facts::Facts;
 use mpdtrace::check::over_ssh::{self, Errand};
-use mpdtrace::check::{self, Detail, Report, config, judge, others, reach};
+use mpdtrace::check::{self, Detail, config, judge, others, reach};
 use mpdtrace::cli::CheckCli;
 use mpdtrace::remote::Shell;
 use mpdtrace::{hosts, render, tool};
@@ -29,7 +29,7 @@ fn run(cli: &CheckCli) -> Result<ExitCode> {
         bail!("'{bad}' is no host name");
     }
     let ours = judge::report(&Facts::gather(&cli.common.place.rundir()?));
-    let mut reports = vec![Report { host: String::new(), ..ours.clone() }];
+    let mut reports = vec![ours.clone()];
     if !names.is_empty() {
         reports.push(others::judge(&others::resolve(&names), &host_name()));
     }
@@ -44,7 +44,7 @@ fn run(cli: &CheckCli) -> Result<ExitCode> {
     if cli.common.json {
         tool::print(&render::json(&reports))?;
     } else {
-        let detail = Detail { notes: cli.verbose, reasons: cli.long };
+        let detail = Detail { here: &ours.host, notes: cli.verbose, reasons: cli.long };
         tool::print(&check::text(&reports, detail))?;
     }
     Ok(tool::code(check::is_ill(&reports)))

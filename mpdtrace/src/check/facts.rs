@@ -67,6 +67,8 @@ pub enum DaemonFact {
     Unsafe(String),
     /// It answers.
     Alive(Box<RingView>),
+    /// It answers that it cannot say, and why.
+    Refusing(String),
     /// It is there and has not answered as it should.
     Mute(String),
 }
@@ -172,7 +174,10 @@ fn daemon(rundir: &RunDir) -> DaemonFact {
     }
     match ask::describe(rundir, ask::PATIENCE) {
         Ok(view) => DaemonFact::Alive(Box::new(view)),
-        Err(error) => DaemonFact::Mute(error.to_string()),
+        Err(error) => match error.refusal() {
+            Some(text) => DaemonFact::Refusing(text.to_owned()),
+            None => DaemonFact::Mute(error.to_string()),
+        },
     }
 }
 

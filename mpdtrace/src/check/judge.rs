@@ -151,6 +151,7 @@ fn daemon(facts: &Facts, report: &mut Report) {
             let why = "Whoever can write there could pose as the daemon.";
             report.problem(format!("run directory {what}"), mend, why);
         }
+        DaemonFact::Refusing(text) => report.note(format!("a daemon runs with {path}: {text}")),
         DaemonFact::Mute(text) => report.problem(
             format!("the daemon in {path} does not answer as it should: {text}"),
             "see its log, and start it again: jobs live on",
@@ -327,6 +328,7 @@ mod tests {
         assert!(one(|f| f.limits.processes = Some(10)).contains("'ulimit -u 4096'"));
         assert!(one(|f| f.shell = None).contains("no ssh in PATH; install"));
         assert!(problems(|f| f.daemon = DaemonFact::Absent { stale: true }).is_empty());
+        assert!(problems(|f| f.daemon = DaemonFact::Refusing("no ring".into())).is_empty());
         assert!(problems(|f| f.key = KeyFact::Absent("/k".into())).is_empty());
     }
 }

@@ -61,7 +61,9 @@ impl Report {
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Detail {
+pub struct Detail<'a> {
+    /// The host that needs no naming.
+    pub here: &'a str,
     /// Notes too.
     pub notes: bool,
     /// Why problems matter, too.
@@ -69,11 +71,11 @@ pub struct Detail {
 }
 
 /// The reports for people: problems begin with `*** `, and without any there is no text.
-pub fn text(reports: &[Report], detail: Detail) -> String {
+pub fn text(reports: &[Report], detail: Detail<'_>) -> String {
     let mut text = String::new();
     for report in reports {
         let host = match report.host.as_str() {
-            "" => String::new(),
+            host if host.is_empty() || host == detail.here => String::new(),
             host => format!("{host}: "),
         };
         let mut line = |line: String| text.push_str(&(one_line(&line) + "\n"));
@@ -109,7 +111,9 @@ mod tests {
         report.problem("bad".into(), "mend it", "because");
         let reports = [report];
         assert_eq!(text(&reports, Detail::default()), "*** h1: bad; mend it\n");
-        let all = Detail { notes: true, reasons: true };
+        let here = Detail { here: "h1", ..Detail::default() };
+        assert_eq!(text(&reports, here), "*** bad; mend it\n");
+        let all = Detail { notes: true, reasons: true, here: "h2" };
         assert_eq!(text(&reports, all), "h1: all well\\u{7}\n*** h1: bad; mend it\n    because\n");
         assert!(is_ill(&reports));
     }
