@@ -148,6 +148,22 @@ impl RunDir {
         Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
     }
 
+    /// Makes the directory and the one of the records, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when one is not to be trusted or cannot be made.
+    pub fn prepare(&self) -> Result<(), RunDirError> {
+        for directory in [self.path.clone(), self.jobs()] {
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Self::system(&directory, e));
+                }
+                _ => self.check()?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the directory if needed, takes its lock, and listens on its socket.
     ///
     /// # Errors
@@ -157,14 +173,7 @@ impl RunDir {
         if socket.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(RunDirError::TooLong { path: socket.display().to_string() });
         }
-        for directory in [self.path.clone(), self.jobs()] {
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Self::system(&directory, e));
-                }
-                _ => self.check()?,
-            }
-        }
+        self.prepare()?;
         let path = self.lock_file();
         let lock = self.lock(self.open_lock()?).map_err(|e| match e {
             Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
