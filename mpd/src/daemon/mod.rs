@@ -78,6 +78,8 @@ struct Daemon {
     jobs: Jobs,
     /// None in a private daemon.
     membership: Option<Membership>,
+    /// Signals may be waiting.
+    signalled: bool,
     ending: bool,
 }
 
@@ -140,7 +142,17 @@ impl Daemon {
             }
         }
         std::env::set_current_dir("/")?;
-        Ok(Self { poll, clock, signals, listening, peers, jobs, membership, ending: false })
+        Ok(Self {
+            poll,
+            clock,
+            signals,
+            listening,
+            peers,
+            jobs,
+            membership,
+            signalled: true,
+            ending: false,
+        })
     }
 
     fn serve(mut self, ready: &mut Ready) -> Result<ExitCode> {
@@ -162,20 +174,21 @@ impl Daemon {
                 result => result.context("cannot wait for events")?,
             }
             for event in &events {
-                self.mark_ready(event.token());
+                let hung_up = event.is_read_closed() || event.is_error();
+                self.mark_ready(event.token(), hung_up);
             }
         }
         self.end();
         Ok(ExitCode::SUCCESS)
     }
 
-    fn mark_ready(&mut self, token: Token) {
+    fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
             LISTENER => self.listening.iter_mut().for_each(|l| l.ready = true),
-            SIGNALS => {}
+            SIGNALS => self.signalled = true,
             PORT => self.membership.iter_mut().for_each(|m| m.port_mut().ready = true),
             Token(number) if number >= net::FIRST_TOKEN => {
-                self.membership.iter_mut().for_each(|m| m.mark_ready(token));
+                self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
             }
             token => self.peers.mark_ready(token),
         }
@@ -233,6 +246,9 @@ impl Daemon {
     }
 
     fn take_signals(&mut self) {
+        if !std::mem::take(&mut self.signalled) {
+            return;
+        }
         let now = self.clock.now();
         for signal in self.signals.pending() {
             if signal == libc::SIGCHLD {

@@ -173,8 +173,8 @@ impl Membership {
     }
 
     /// An event came for a link.
-    pub(crate) fn mark_ready(&mut self, token: mio::Token) {
-        self.net.mark_ready(token);
+    pub(crate) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
+        self.net.mark_ready(token, hung_up);
     }
 
     /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
