@@ -26,8 +26,9 @@ use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, tree};
 use nix::fcntl::Flock;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 use crate::cli::Cli;
@@ -66,6 +67,13 @@ impl Ready {
         {
             log::warn!("nobody waits for the daemon: {e}");
         }
+    }
+
+    /// Whether whoever waited has gone before the first word.
+    fn is_deserted(&self) -> bool {
+        let Some(told) = &self.0 else { return false };
+        let mut fds = [PollFd::new(told.as_fd(), PollFlags::empty())];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 }
 
@@ -210,6 +218,9 @@ impl Daemon {
             if !self.peers.answer(console, &reply, last, now) {
                 membership.forget_console(console);
             }
+        }
+        if ready.is_deserted() {
+            bail!("whoever started this daemon has gone before it was in the ring");
         }
         if membership.has_entered() {
             ready.tell(&format!("{READY} {}", membership.port().number()));

@@ -347,7 +347,7 @@ impl Membership {
                     self.ring.handle(hands.now, Input::Answered(id, answer));
                 }
                 Output::Scattered { request, answers, missing, depth } => {
-                    self.scattered(hands.now, request, &answers, missing, depth);
+                    self.scattered(hands, request, &answers, missing, depth);
                 }
                 Output::LapsHome { request, hops, names, took } => {
                     let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
