@@ -20,6 +20,7 @@ impl World {
             name: self.hosts[host].name.clone(),
             instance,
             addresses: vec![self.hosts[host].address.clone()],
+            ncpus: 1,
             ordinal: start.ordinal,
             entry: start.entry.iter().map(address).collect(),
             seeds: start.seeds.iter().map(seed).collect(),

@@ -51,6 +51,10 @@ impl Trace {
                 self.say(now, who, "> leave");
                 5
             }
+            Input::Readdress(addresses) => {
+                self.say(now, who, &format!("> readdress {}", addresses[0]));
+                9
+            }
             Input::Scatter(..) => {
                 self.say(now, who, "> scatter");
                 6

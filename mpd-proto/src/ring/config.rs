@@ -40,8 +40,10 @@ pub struct RingConfig {
     pub name: DaemonName,
     /// This life of it: random.
     pub instance: Instance,
-    /// Where others reach it.
+    /// Where others reach it; see also [`crate::ring::Input::Readdress`].
     pub addresses: Vec<Address>,
+    /// Processes it takes before another is preferred; for placement, the ring only tells it.
+    pub ncpus: u32,
     /// Its place in the host file, if it was booted from one; none: behind all others.
     pub ordinal: Option<u64>,
     /// Members to enter through, tried in turn. None: begin as a ring of one.
@@ -89,6 +91,8 @@ pub struct Timing {
     pub lap: Duration,
     /// How long departed members are remembered.
     pub departed: Duration,
+    /// How long members that died and did not come back are remembered, and looked for.
+    pub dead_memory: Duration,
     /// How long entries are tried before a daemon with seeds begins alone.
     pub entry: Duration,
 }
@@ -107,13 +111,14 @@ impl Default for Timing {
             scatter: second * 10,
             lap: second * 10,
             departed: second * (24 * 3600),
+            dead_memory: second * (24 * 3600),
             entry: second * 5,
         }
     }
 }
 
 impl Timing {
-    /// All durations but the memory of the departed divided by `divisor`, for tests.
+    /// All durations but the memories of the dead and departed divided by `divisor`, for tests.
     #[must_use]
     pub fn faster(&self, divisor: u32) -> Self {
         Self {
@@ -127,6 +132,7 @@ impl Timing {
             scatter: self.scatter / divisor,
             lap: self.lap / divisor,
             departed: self.departed,
+            dead_memory: self.dead_memory,
             entry: self.entry / divisor,
         }
     }

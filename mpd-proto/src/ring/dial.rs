@@ -137,8 +137,7 @@ impl Ring {
         match aim {
             Aim::Rhs(..) => self.rhs_up(now, id, peer),
             Aim::Seed(index) => self.search.seed_answered(index, &peer.name),
-            Aim::Entry(_) => self.search.entry_answered(),
-            Aim::Candidate(..) | Aim::Dead(_) | Aim::Chord(_) => {}
+            Aim::Entry(_) | Aim::Candidate(..) | Aim::Dead(_) | Aim::Chord(_) => {}
             Aim::Double(_) => unreachable!("a double bears our own name and is met elsewhere"),
         }
     }

@@ -12,7 +12,7 @@ pub enum Event {
         /// Members, this one included.
         members: usize,
     },
-    /// No entry answered so far.
+    /// Every entry was tried once more, and none let this daemon in.
     EntryFailed,
     /// A member was heard of for the first time.
     MemberEntered(DaemonName),
@@ -54,6 +54,56 @@ pub enum Event {
     Stalled,
     /// A list or table is full; what did not fit was dropped.
     Full(&'static str),
+}
+
+impl Event {
+    /// What happened as one word, for programs; those of `message::console::Happening::event`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Entered { .. } => "entered",
+            Self::EntryFailed => "entry_failed",
+            Self::MemberEntered(_) => "member_entered",
+            Self::MemberReturned(_) => "member_returned",
+            Self::MemberDied { .. } => "member_died",
+            Self::MemberLeft(_) => "member_left",
+            Self::LinkedRhs(_) => "linked_rhs",
+            Self::LostRhs(_) => "lost_rhs",
+            Self::LinkedLhs(_) => "linked_lhs",
+            Self::LostLhs(_) => "lost_lhs",
+            Self::Suspected(_) => "suspected",
+            Self::Recovered(_) => "recovered",
+            Self::Refuted { .. } => "refuted",
+            Self::Reseated => "reseated",
+            Self::SteppedDown => "stepped_down",
+            Self::Left => "left",
+            Self::Stalled => "stalled",
+            Self::Full(_) => "full",
+        }
+    }
+
+    /// The other member that it is about; none if it is about this daemon or the ring.
+    pub const fn member(&self) -> Option<&DaemonName> {
+        match self {
+            Self::MemberEntered(name)
+            | Self::MemberReturned(name)
+            | Self::MemberDied { name, .. }
+            | Self::MemberLeft(name)
+            | Self::LinkedRhs(name)
+            | Self::LostRhs(name)
+            | Self::LinkedLhs(name)
+            | Self::LostLhs(name)
+            | Self::Suspected(name)
+            | Self::Recovered(name) => Some(name),
+            Self::Entered { .. }
+            | Self::EntryFailed
+            | Self::Refuted { .. }
+            | Self::Reseated
+            | Self::SteppedDown
+            | Self::Left
+            | Self::Stalled
+            | Self::Full(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Event {

@@ -205,10 +205,14 @@ impl Ring {
             let lhs = seat.as_ref().and_then(|seat| self.list.before(seat));
             let replaced = self.links.guest(Purpose::Ring, &link.peer.name).is_some();
             if !replaced && lhs.is_some_and(|lhs| lhs.name == link.peer.name) {
-                self.event(Event::LostLhs(link.peer.name));
+                self.event(Event::LostLhs(link.peer.name.clone()));
             }
         }
         self.share_carrier_gone(now, id);
+        if link.is_own(Purpose::Join) {
+            // Whoever answered did not let us in.
+            self.entry_failed(now);
+        }
     }
 
     /// Entry and probe links end when they have done their work or lasted long enough.

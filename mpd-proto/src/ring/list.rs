@@ -13,6 +13,8 @@ pub(crate) struct List {
     records: BTreeMap<DaemonName, Record>,
     /// Seats of the live ones.
     circle: BTreeSet<Seat>,
+    /// Names of those soon to be forgotten, of which nobody is told any more.
+    faded: BTreeSet<DaemonName>,
     digest: u64,
 }
 
@@ -38,9 +40,24 @@ impl List {
 
     pub(crate) fn remove(&mut self, name: &DaemonName) {
         if let Some(old) = self.records.remove(name) {
-            self.digest = self.digest.wrapping_sub(weight(&old));
+            if !self.faded.remove(name) {
+                self.digest = self.digest.wrapping_sub(weight(&old));
+            }
             self.circle.remove(&old.seat());
         }
+    }
+
+    /// Takes a record out of the digest and out of [`List::told`].
+    pub(crate) fn fade(&mut self, name: &DaemonName) {
+        let Some(record) = self.records.get(name) else { return };
+        if self.faded.insert(name.clone()) {
+            self.digest = self.digest.wrapping_sub(weight(record));
+        }
+    }
+
+    /// The records that others are told.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Record> {
+        self.iter().filter(|record| !self.faded.contains(&record.name))
     }
 
     /// Departed members are no part of it: each daemon forgets them by its own clock.
@@ -96,7 +113,7 @@ impl List {
 
     /// Whether what is derived agrees with the records.
     pub(crate) fn is_consistent(&self) -> bool {
-        let digest = self.iter().map(weight).fold(0, u64::wrapping_add);
+        let digest = self.told().map(weight).fold(0, u64::wrapping_add);
         let live = self.iter().filter(|record| record.standing == Standing::Live);
         let circle: BTreeSet<Seat> = live.map(Record::seat).collect();
         digest == self.digest && circle == self.circle

@@ -183,12 +183,14 @@ pub struct Record {
     pub position: u64,
     /// Its place in listings and placement; stays.
     pub ordinal: u64,
+    /// Processes it takes before another is preferred.
+    pub ncpus: u32,
     /// Where it is reached.
     pub addresses: Vec<Address>,
     /// Who declared it dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<DaemonName>,
-    /// Seconds since a departure, as the sender knows it. No part of the order.
+    /// Seconds since it died or left, as the sender knows it. No part of the order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub age_s: u32,
 }
@@ -206,7 +208,7 @@ impl Record {
         if !whole_order || head(self) != head(other) {
             return head(self) > head(other);
         }
-        let tail = |r: &Self| (r.instance, r.position, r.ordinal);
+        let tail = |r: &Self| (r.instance, r.position, r.ordinal, r.ncpus);
         tail(self)
             .cmp(&tail(other))
             .then_with(|| self.addresses.cmp(&other.addresses))
@@ -237,6 +239,7 @@ impl Record {
         sum.add(&self.instance.to_bytes());
         sum.add(&self.position.to_be_bytes());
         sum.add(&self.ordinal.to_be_bytes());
+        sum.add(&self.ncpus.to_be_bytes());
         for address in &self.addresses {
             sum.add(address.as_str().as_bytes());
         }

@@ -13,6 +13,7 @@ mod config;
 mod detect;
 mod dial;
 mod event;
+mod gone;
 mod invariants;
 mod lap;
 mod leave;
@@ -78,6 +79,10 @@ pub enum Input {
     ConnectFailed(Token, DialFailure),
     /// A console wants this daemon to leave.
     Leave,
+    /// The addresses under which others reach this daemon, the best first, at most
+    /// [`MAX_ADDRESSES`]. If they are not those of its record, it is told to all. None at all
+    /// changes nothing.
+    Readdress(Vec<Address>),
     /// A console, or the daemon itself, wants all members to act on something.
     Scatter(RequestId, Payload),
     /// This daemon acted on a scatter.
@@ -198,6 +203,7 @@ pub struct Ring {
     list_changed: Time,
     revision: u64,
     owner: owner::Owner,
+    gone: gone::Gone,
     links: links::Links,
     dials: dial::Dials,
     reknit: candidates::Reknit,
@@ -221,6 +227,7 @@ impl Ring {
             list_changed: now,
             revision: 0,
             owner: owner::Owner::new(now, config.ordinal.is_none()),
+            gone: gone::Gone::default(),
             links: links::Links::default(),
             dials: dial::Dials::default(),
             reknit: candidates::Reknit::new(now),
@@ -252,6 +259,7 @@ impl Ring {
             Input::LinkClosed(link) => self.link_gone(now, link),
             Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
             Input::Leave => self.leave(now),
+            Input::Readdress(addresses) => self.readdress(now, addresses),
             Input::Scatter(request, payload) => self.scatter(now, request, payload),
             Input::Answered(id, answer) => self.answered(now, id, answer),
             Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
@@ -316,7 +324,7 @@ impl Ring {
         self.timers.set(Timer::Pulse, now + self.config.timing.pulse);
         self.send_pulses();
         self.dismiss_visitors(now);
-        self.forget_departed(now);
+        self.forget_gone(now);
         self.drop_late_laps(now);
         self.search(now);
         self.review_chords(now);
@@ -334,6 +342,7 @@ impl Ring {
             | Input::LinkClosed(_)
             | Input::ConnectFailed(..)
             | Input::Leave
+            | Input::Readdress(_)
             | Input::Answered(..) => {}
         }
     }

@@ -1,13 +1,12 @@
 //! A daemon's own record: its first place, its refutations (R2), its moves (R6), its doubles. Nobody
 //! else raises its incarnation.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ring::config::GAP;
 use crate::ring::dial::Aim;
 use crate::ring::links::{Peer, Purpose};
-use crate::ring::member::{DaemonName, Record, Seat, Standing};
+use crate::ring::member::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 use crate::ring::{Event, Output, Ring};
 use crate::time::Time;
 
@@ -22,43 +21,13 @@ pub(crate) struct Owner {
     /// Its place was not chosen by anybody yet: that of a former instance is better.
     inherits: bool,
     accusations: Vec<(Time, DaemonName)>,
-    /// When the departed left.
-    departures: BTreeMap<DaemonName, Time>,
     /// The last time a former instance was overruled.
     overruled: Option<Time>,
 }
 
 impl Owner {
     pub(crate) const fn new(now: Time, inherits: bool) -> Self {
-        Self {
-            began: now,
-            inherits,
-            accusations: Vec::new(),
-            departures: BTreeMap::new(),
-            overruled: None,
-        }
-    }
-
-    pub(crate) fn departed(&mut self, now: Time, name: &DaemonName, age_s: u32) {
-        // There is no time before the epoch: what left earlier counts from there.
-        let age = Duration::from_secs(age_s.into());
-        let left = Time::ZERO + (now - Time::ZERO).saturating_sub(age);
-        self.departures.insert(name.clone(), left);
-    }
-
-    pub(crate) fn departure_age(&self, now: Time, name: &DaemonName) -> u32 {
-        let age = self.departures.get(name).map_or(Duration::ZERO, |left| now - *left);
-        u32::try_from(age.as_secs()).unwrap_or(u32::MAX)
-    }
-
-    /// Those who left longer ago than `memory`.
-    pub(crate) fn take_forgotten(&mut self, now: Time, memory: Duration) -> Vec<DaemonName> {
-        let old = self.departures.iter().filter(|(_, left)| now - **left >= memory);
-        let names: Vec<DaemonName> = old.map(|(name, _)| name.clone()).collect();
-        for name in &names {
-            self.departures.remove(name);
-        }
-        names
+        Self { began: now, inherits, accusations: Vec::new(), overruled: None }
     }
 
     pub(crate) fn accusations(&self) -> usize {
@@ -106,6 +75,7 @@ impl Ring {
             instance: self.config.instance,
             position,
             ordinal,
+            ncpus: self.config.ncpus,
             addresses: self.config.addresses.clone(),
             by: None,
             age_s: 0,
@@ -195,6 +165,19 @@ impl Ring {
         Some(gaps.get(chosen).copied().unwrap_or(anywhere))
     }
 
+    /// Others see this daemon under other addresses than it told them.
+    pub(super) fn readdress(&mut self, now: Time, mut addresses: Vec<Address>) {
+        addresses.truncate(MAX_ADDRESSES);
+        if addresses.is_empty() || addresses == self.config.addresses {
+            return;
+        }
+        self.config.addresses = addresses;
+        if let Some(own) = self.list.get(&self.config.name) {
+            let (incarnation, position, ordinal) = (own.incarnation, own.position, own.ordinal);
+            self.place(now, incarnation + 1, position, ordinal);
+        }
+    }
+
     /// Asks the addresses of a record that bears our name whether somebody lives there. False if it can
     /// only be a former life of ours: it had our address.
     fn look_for_double(&mut self, now: Time, told: &Record) -> bool {
@@ -241,6 +224,7 @@ impl Ring {
     /// Out of the ring for good.
     pub(super) fn end(&mut self, now: Time) {
         self.tell_news();
+        self.phase = super::Phase::Over;
         self.abandon(|_| true);
         for id in self.links.which(|_| true) {
             self.close(now, id);
@@ -248,7 +232,6 @@ impl Ring {
         self.give_up_requests();
         self.timers = crate::timers::Timers::default();
         self.reknit = super::candidates::Reknit::new(now);
-        self.phase = super::Phase::Over;
         self.outputs.push_back(Output::Over);
     }
 }

@@ -8,7 +8,7 @@ use crate::ring::config::{GAP, MAX_PROBES, Seed};
 use crate::ring::dial::Aim;
 use crate::ring::links::{Link, Purpose};
 use crate::ring::member::{Address, DaemonName, Seat, Standing};
-use crate::ring::{Event, Ring};
+use crate::ring::{Event, Phase, Ring};
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -26,9 +26,8 @@ pub(crate) struct Search {
     seeds: Vec<SeedState>,
     /// Where the next turn through the missing begins.
     cursor: usize,
-    /// Entries tried so far.
+    /// Attempts at entries so far.
     tried: usize,
-    despaired: bool,
 }
 
 impl Search {
@@ -39,7 +38,7 @@ impl Search {
             name: None,
             mine: false,
         });
-        Self { seeds: seeds.collect(), cursor: 0, tried: 0, despaired: false }
+        Self { seeds: seeds.collect(), cursor: 0, tried: 0 }
     }
 
     pub(crate) fn seed_is_mine(&mut self, index: usize) {
@@ -48,10 +47,6 @@ impl Search {
 
     pub(crate) fn seed_answered(&mut self, index: usize, name: &DaemonName) {
         self.seeds[index].name = Some(name.clone());
-    }
-
-    pub(crate) fn entry_answered(&mut self) {
-        self.tried = 0;
     }
 }
 
@@ -98,9 +93,8 @@ impl Ring {
         let end = self.list.after(&me).unwrap_or(&me);
         let mut missing: Vec<(Seat, Aim)> = Vec::new();
         if self.config.rules.probe_dead {
-            let dead = self.list.iter().filter(|record| record.standing == Standing::Dead);
-            let ours = dead.map(|r| (r.seat(), Aim::Dead(r.name.clone())));
-            missing.extend(ours.filter(|(seat, _)| seat.is_between(&me, end)));
+            let wards = self.wards().into_iter().filter_map(|name| self.list.get(&name));
+            missing.extend(wards.map(|r| (r.seat(), Aim::Dead(r.name.clone()))));
         }
         if self.config.rules.probe_seeds {
             for (index, seed) in self.search.seeds.iter().enumerate() {
@@ -144,33 +138,49 @@ impl Ring {
     fn search_entry(&mut self, now: Time) {
         let since = now - self.owner.began;
         let entering = self.links.iter().any(|(_, link)| link.own);
-        if since >= self.config.timing.entry && !entering {
-            if !std::mem::replace(&mut self.search.despaired, true) {
-                self.event(Event::EntryFailed);
-            }
-            if !self.search.seeds.is_empty() && !self.dials.any(|a| matches!(a, Aim::Double(_))) {
-                self.abandon(|_| true);
-                return self.take_first_place();
-            }
+        let asks = self.dials.any(|aim| matches!(aim, Aim::Double(_)));
+        let despairs = since >= self.config.timing.entry && !entering && !asks;
+        if despairs && !self.search.seeds.is_empty() {
+            self.abandon(|_| true);
+            return self.take_first_place();
         }
         let busy = self.dials.any(|aim| matches!(aim, Aim::Entry(_) | Aim::Double(_)));
         if busy || entering {
             return;
         }
-        let seeds = self.search.seeds.iter().filter(|seed| !seed.mine).map(|seed| &seed.address);
-        let places: Vec<&Address> = self.config.entry.iter().chain(seeds).collect();
-        let Some(place) = places.get(self.search.tried % places.len().max(1)) else { return };
-        let place = Address::clone(place);
+        let places = self.entries();
+        let Some(place) = places.get(self.search.tried % places.len().max(1)).cloned() else {
+            return;
+        };
         self.search.tried += 1;
         self.dial(now, Aim::Entry(place.clone()), vec![place]);
     }
 
     /// The next entry at once, until all were tried; then at the pace of the pulse.
     pub(super) fn entry_failed(&mut self, now: Time) {
-        let places = self.config.entry.len() + self.search.seeds.len();
-        if self.seat().is_none() && !self.search.tried.is_multiple_of(places.max(1)) {
+        if self.seat().is_some() || self.phase == Phase::Over {
+            return;
+        }
+        if self.search.tried.is_multiple_of(self.entries().len().max(1)) {
+            self.event(Event::EntryFailed);
+        } else {
             self.search_entry(now);
         }
+    }
+
+    /// Where a newcomer knocks.
+    fn entries(&self) -> Vec<Address> {
+        let seeds = self.search.seeds.iter().filter(|seed| !seed.mine).map(|seed| &seed.address);
+        self.config.entry.iter().chain(seeds).cloned().collect()
+    }
+
+    /// The dead that this daemon looks for: those between it and its derived rhs. In a ring that is
+    /// whole everybody who is dead has exactly one that looks for it.
+    pub fn wards(&self) -> Vec<DaemonName> {
+        let Some(me) = self.seat() else { return Vec::new() };
+        let end = self.list.after(&me).unwrap_or(&me);
+        let dead = self.list.iter().filter(|record| record.standing == Standing::Dead);
+        dead.filter(|record| record.seat().is_between(&me, end)).map(|r| r.name.clone()).collect()
     }
 }
 

@@ -48,7 +48,7 @@ impl Ring {
     }
 
     fn send_list(&mut self, id: LinkId) {
-        let records: Vec<Record> = self.list.iter().map(|record| self.aged(record)).collect();
+        let records: Vec<Record> = self.list.told().map(|record| self.aged(record)).collect();
         let mut chunks: Vec<Vec<Record>> = records.chunks(LIST_CHUNK).map(<[_]>::to_vec).collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
@@ -82,6 +82,7 @@ impl Ring {
             }
             let whole_order = self.config.rules.whole_order;
             match self.list.get(&record.name) {
+                None if self.is_stale(&record) => {}
                 None if self.list.len() >= MAX_MEMBERS => self.event(Event::Full("members")),
                 None => self.put(now, record, Some(id)),
                 Some(known) if record.beats(known, whole_order) => self.put(now, record, Some(id)),
@@ -97,15 +98,14 @@ impl Ring {
     }
 
     /// Takes a record over, with all that follows from it.
-    pub(super) fn put(&mut self, now: Time, record: Record, from: Option<LinkId>) {
+    pub(super) fn put(&mut self, now: Time, mut record: Record, from: Option<LinkId>) {
         let before = self.list.get(&record.name);
         let standing_before = before.map(|record| record.standing);
         let replaced = before.filter(|before| before.instance != record.instance);
         let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
         let (name, standing, by) = (record.name.clone(), record.standing, record.by.clone());
-        if standing == Standing::Departed {
-            self.owner.departed(now, &name, record.age_s);
-        }
+        self.gone.note(now, &record);
+        record.age_s = 0;
         self.list.put(record);
         self.list_changed = now;
         self.revision += 1;
@@ -147,25 +147,6 @@ impl Ring {
                 fresh.filter_map(|(name, _)| self.list.get(name)).map(|r| self.aged(r)).collect();
             for chunk in records.chunks(LIST_CHUNK) {
                 self.send(id, RingMessage::Update { records: chunk.to_vec() });
-            }
-        }
-    }
-
-    /// The record as it is told: a departure with its age.
-    fn aged(&self, record: &Record) -> Record {
-        let age_s = match record.standing {
-            Standing::Live | Standing::Dead => 0,
-            Standing::Departed => self.owner.departure_age(self.now, &record.name),
-        };
-        Record { age_s, ..record.clone() }
-    }
-
-    pub(super) fn forget_departed(&mut self, now: Time) {
-        for name in self.owner.take_forgotten(now, self.config.timing.departed) {
-            let departed = |record: &&Record| record.standing == Standing::Departed;
-            if self.list.get(&name).filter(departed).is_some() {
-                self.list.remove(&name);
-                self.revision += 1;
             }
         }
     }

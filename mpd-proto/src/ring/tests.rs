@@ -14,6 +14,7 @@ fn config(own: &str) -> RingConfig {
         name: name(own),
         instance: Instance::from_bytes([1; 16]),
         addresses: vec![Address::new("10.0.0.1:1").unwrap()],
+        ncpus: 1,
         ordinal: Some(1),
         entry: Vec::new(),
         seeds: Vec::new(),
@@ -35,6 +36,7 @@ fn record(of: &str, incarnation: u64, standing: Standing, instance: u8, position
         instance: Instance::from_bytes([instance; 16]),
         position,
         ordinal: position,
+        ncpus: 1,
         addresses: vec![Address::new("10.0.0.2:1").unwrap()],
         by: None,
         age_s: 0,
@@ -148,22 +150,150 @@ fn who_slept_judges_nobody_before_it_has_listened_again() {
     assert!(!outputs.contains(&Output::Close(LinkId(1))));
 }
 
-#[test]
-fn the_departed_are_forgotten_by_their_age_and_are_no_part_of_the_digest() {
-    let mut ring = Ring::new(second(100_000), config("a"));
-    let before = ring.list.digest();
+/// Tells `ring` one record over a link of its own.
+fn tell(ring: &mut Ring, now: Time, link: u64, record: Record) {
     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
-    let (link, token, purpose) = (LinkId(1), None, Purpose::Probe);
-    ring.handle(second(100_000), Input::LinkUp { link, token, peer, purpose });
-    let mut gone = record("c", 1, Standing::Departed, 2, 5);
-    gone.age_s = 24 * 3600 - 10;
-    let records = vec![gone];
-    ring.handle(second(100_000), Input::Received(link, RingMessage::Update { records }));
-    assert_eq!(ring.list.digest(), before);
-    ring.handle_timeout(second(100_005));
-    assert!(ring.record(&name("c")).is_some());
-    ring.handle_timeout(second(100_011));
-    assert!(ring.record(&name("c")).is_none());
+    let (link, token, purpose) = (LinkId(link), None, Purpose::Probe);
+    ring.handle(now, Input::LinkUp { link, token, peer, purpose });
+    let records = vec![record];
+    ring.handle(now, Input::Received(link, RingMessage::Update { records }));
+    drain(ring);
+}
+
+#[test]
+fn the_dead_and_the_departed_are_forgotten_by_their_age_and_leave_the_digest_before() {
+    for standing in [Standing::Dead, Standing::Departed] {
+        let start = 100_000;
+        let mut ring = Ring::new(second(start), config("a"));
+        let before = ring.list.digest();
+        let mut gone = record("c", 1, standing, 2, GAP * 2);
+        gone.age_s = 20 * 3600;
+        tell(&mut ring, second(start), 1, gone);
+        assert_eq!(ring.list.digest() == before, standing == Standing::Departed);
+        ring.handle_timeout(second(start + 3599));
+        assert_eq!(ring.list.digest() == before, standing == Standing::Departed);
+        ring.handle_timeout(second(start + 3601));
+        assert_eq!(ring.list.digest(), before);
+        ring.handle_timeout(second(start + 4 * 3600 - 1));
+        assert!(ring.record(&name("c")).is_some());
+        ring.handle_timeout(second(start + 4 * 3600 + 1));
+        assert!(ring.record(&name("c")).is_none());
+        assert_eq!(ring.wards(), []);
+    }
+}
+
+#[test]
+fn who_was_forgotten_comes_back_alive_and_no_other_way() {
+    for standing in [Standing::Dead, Standing::Departed] {
+        let mut ring = Ring::new(second(100_000), config("a"));
+        let mut gone = record("c", 1, standing, 2, GAP * 2);
+        gone.age_s = 21 * 3600;
+        tell(&mut ring, second(100_000), 1, gone.clone());
+        assert!(ring.record(&name("c")).is_none());
+        let alive = Record { standing: Standing::Live, ..gone.clone() };
+        tell(&mut ring, second(100_000), 2, alive);
+        assert_eq!(ring.members(), [name("a"), name("c")]);
+        // Who is known to live can die of old news; it does so from then on.
+        tell(&mut ring, second(100_000), 3, gone);
+        assert_eq!(ring.members(), [name("a")]);
+    }
+}
+
+#[test]
+fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
+    let mut ring = Ring::new(second(1), config("a"));
+    link_up(&mut ring, 1, None, "b", Purpose::Probe);
+    drain(&mut ring);
+    let own = config("a").addresses;
+    for nothing_new in [own, Vec::new()] {
+        ring.handle(second(1), Input::Readdress(nothing_new));
+        assert_eq!(drain(&mut ring), []);
+    }
+    let many: Vec<Address> =
+        (0..2 * MAX_ADDRESSES).map(|n| Address::new(&format!("10.0.1.{n}:1")).unwrap()).collect();
+    ring.handle(second(1), Input::Readdress(many.clone()));
+    let record = ring.record(&name("a")).unwrap().clone();
+    assert_eq!((record.incarnation, &record.addresses[..]), (2, &many[..MAX_ADDRESSES]));
+    let told = RingMessage::Update { records: vec![record] };
+    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), told)]);
+    ring.handle(second(1), Input::Readdress(many));
+    assert_eq!(drain(&mut ring), []);
+}
+
+#[test]
+fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
+    let entry = vec![Address::new("10.0.0.9:1").unwrap()];
+    let mut ring = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    let outputs = drain(&mut ring);
+    let [Output::Connect { token, .. }] = outputs[..] else { panic!("{outputs:?}") };
+    let addresses = vec![Address::new("10.0.1.1:1").unwrap()];
+    ring.handle(second(1), Input::Readdress(addresses.clone()));
+    link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
+    let records = vec![record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    let own = ring.record(&name("a")).unwrap();
+    assert_eq!((own.incarnation, &own.addresses), (1, &addresses));
+}
+
+#[test]
+fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_nobodys() {
+    let mut ring = Ring::new(second(1), config("a"));
+    assert_eq!(ring.wards(), []);
+    let told = [
+        record("b", 1, Standing::Live, 2, GAP * 4),
+        record("c", 1, Standing::Dead, 3, GAP * 2),
+        record("d", 1, Standing::Dead, 4, GAP * 3),
+        record("e", 1, Standing::Departed, 5, GAP * 3),
+        record("f", 1, Standing::Dead, 6, GAP * 5),
+    ];
+    for (record, link) in told.into_iter().zip(1..) {
+        tell(&mut ring, second(1), link, record);
+    }
+    assert_eq!(ring.wards(), [name("c"), name("d")]);
+    tell(&mut ring, second(1), 9, record("b", 1, Standing::Dead, 2, GAP * 4));
+    assert_eq!(ring.wards(), ["b", "c", "d", "f"].map(name), "alone, everybody's");
+}
+
+#[test]
+fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
+    let entry = ["10.0.0.8:1", "10.0.0.9:1"].map(|text| Address::new(text).unwrap()).to_vec();
+    let mut ring = Ring::new(second(0), RingConfig { ordinal: None, entry, ..config("a") });
+    let (mut failures, mut attempts) = (0, 0);
+    for now in 0..60 {
+        while let Some(output) = ring.poll_output() {
+            match output {
+                Output::Connect { token, .. } if attempts % 3 == 0 => {
+                    // It answers and closes without a list.
+                    let link = LinkId(attempts);
+                    let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
+                    let (token, purpose) = (Some(token), Purpose::Join);
+                    ring.handle(second(now), Input::LinkUp { link, token, peer, purpose });
+                    ring.handle(second(now), Input::LinkClosed(link));
+                    attempts += 1;
+                }
+                Output::Connect { token, .. } => {
+                    attempts += 1;
+                    let failure = DialFailure::Refused;
+                    ring.handle(second(now), Input::ConnectFailed(token, failure));
+                }
+                Output::Event(Event::EntryFailed) => failures += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        ring.handle_timeout(second(now));
+    }
+    assert!(failures > 50, "{failures}");
+    assert_eq!(attempts, failures * 2);
+    assert!(ring.members().is_empty());
+}
+
+#[test]
+fn every_event_has_one_word_and_names_the_member_it_is_about() {
+    let died = Event::MemberDied { name: name("c"), by: Some(name("b")) };
+    assert_eq!((died.kind(), died.member()), ("member_died", Some(&name("c"))));
+    assert_eq!((Event::Left.kind(), Event::Left.member()), ("left", None));
+    let refuted = Event::Refuted { by: Some(name("b")) };
+    assert_eq!((refuted.kind(), refuted.member()), ("refuted", None));
 }
 
 #[test]
