@@ -13,7 +13,7 @@ fn booted(size: usize, rules: Rules) -> World {
     world.rules = rules;
     for host in 0..size {
         let seeds = (0..size).collect();
-        world.boot(host, &Start { ordinal: Some(host as u64), entry: Vec::new(), seeds });
+        world.boot(host, &Start { ordinal: Some(host as u64), seeds, ..Start::default() });
     }
     // Without widening, or with a rule less, rings of many are slow to find themselves.
     world.pass(10 * SECOND);
@@ -184,11 +184,43 @@ fn r6_two_who_cannot_reach_each_other_move_apart() {
 }
 
 #[test]
+fn r5_two_who_both_moved_while_apart_meet_again_by_the_host_file() {
+    let mut world = World::new(7, 2);
+    (0..2).for_each(|host| world.readdress(host));
+    for host in 0..2 {
+        let start = Start { ordinal: Some(host as u64), seeds: vec![0, 1], ..Start::default() };
+        world.boot(host, &start);
+    }
+    world.pass(5 * SECOND);
+    assert!(is_whole(&world, 0..2), "the ring is whole at first");
+    cut(&mut world, 0, 1);
+    (0..2).for_each(|host| world.readdress(host));
+    world.pass(15 * SECOND);
+    assert!(is_whole(&world, [0]) && is_whole(&world, [1]), "two rings");
+    heal(&mut world);
+    world.pass(10 * SECOND);
+    assert!(is_whole(&world, 0..2));
+}
+
+#[test]
+fn who_moves_is_back_as_soon_as_it_knows_its_address() {
+    let mut world = entered(4, Rules::default());
+    for host in [1, 2, 1] {
+        world.readdress(host);
+        world.pass(20 * SECOND);
+        assert!(is_whole(&world, 0..4));
+        let address = &world.hosts[host].address;
+        let told = world.ring(0).record(&world.hosts[host].name).expect("a record");
+        assert_eq!(told.addresses, std::slice::from_ref(address));
+    }
+}
+
+#[test]
 fn r5_two_who_left_and_came_back_apart_meet_again() {
     // Each has the other as departed, and nobody else is left who could tell.
     let mut world = booted(4, Rules::default());
     let file =
-        |host| Start { ordinal: Some(host as u64), entry: Vec::new(), seeds: (0..4).collect() };
+        |host| Start { ordinal: Some(host as u64), seeds: (0..4).collect(), ..Start::default() };
     world.input(1, Input::Leave);
     world.input(2, Input::Leave);
     world.pass(SECOND);

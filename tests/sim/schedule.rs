@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mpd_proto::ring::Input;
 
 use crate::checks;
-use crate::world::{MS, SECOND, Start, World};
+use crate::world::{Happening, MS, SECOND, Start, World};
 
 const CHAOS_FROM: u64 = 6 * SECOND;
 const CHAOS_UNTIL: u64 = 61 * SECOND;
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
     pub(crate) settled: u64,
     pub(crate) fingerprint: u64,
     pub(crate) lines: Vec<String>,
-    pub(crate) replies: [u64; 4],
+    pub(crate) replies: [u64; 6],
     pub(crate) shape: Shape,
 }
 
@@ -40,7 +40,7 @@ impl Outcome {
             settled: 0,
             fingerprint: 0,
             lines: Vec::new(),
-            replies: [0; 4],
+            replies: [0; 6],
             shape: Shape::Healed,
         }
     }
@@ -59,6 +59,11 @@ pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
     let mut world = World::new(seed, size);
     world.trace.records = record;
     let booted = world.random.below(2) == 0;
+    // Without a host file nobody finds hosts that have all moved.
+    let moves = booted && world.random.below(3) == 0;
+    if moves {
+        (0..size).for_each(|host| world.readdress(host));
+    }
     for host in 0..size {
         world.boot(host, &first_start(host, size, booted));
         let pause = world.random.below(300) as u64 * MS;
@@ -68,7 +73,7 @@ pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
     while world.now < CHAOS_UNTIL {
         let pause = 100 * MS + world.random.below(3000) as u64 * MS;
         world.pass(pause);
-        fault(&mut world, booted);
+        fault(&mut world, booted, moves);
     }
     let groups = calm(&mut world, shape, booted);
     let from = world.now;
@@ -95,10 +100,10 @@ pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
 fn first_start(host: usize, size: usize, booted: bool) -> Start {
     let seeds = (0..size).collect();
     if booted {
-        Start { ordinal: Some(host as u64), entry: Vec::new(), seeds }
+        Start { ordinal: Some(host as u64), seeds, ..Start::default() }
     } else {
         let entry = if host == 0 { Vec::new() } else { vec![0, host - 1] };
-        Start { ordinal: None, entry, seeds }
+        Start { entry, seeds, ..Start::default() }
     }
 }
 
@@ -113,11 +118,11 @@ fn restart(world: &mut World, host: usize, booted: bool) {
     world.boot(host, &start);
 }
 
-fn fault(world: &mut World, booted: bool) {
+fn fault(world: &mut World, booted: bool, moves: bool) {
     let size = world.hosts.len();
     let host = world.random.below(size);
     let other = world.random.below(size);
-    match world.random.below(18) {
+    match world.random.below(24) {
         0 => world.power_off(host),
         1 => {
             let rack = 1 + world.random.below(4);
@@ -152,8 +157,58 @@ fn fault(world: &mut World, booted: bool) {
             let laps = 1 + u32::try_from(other % 4).expect("a small number");
             world.lap(host, laps, true);
         }
-        _ => world.input(host, Input::Leave),
+        17 => world.input(host, Input::Leave),
+        // Few names, so that some are wanted by several.
+        18..=20 => drop(world.publish(host, &format!("name {}", other % 4))),
+        21 => take_back(world),
+        22 => swizzle(world),
+        _ if moves => move_away(world, host),
+        _ => {}
     }
+}
+
+/// A name is unpublished, or its job is over.
+fn take_back(world: &mut World) {
+    let published = world.watch.names.claims.len().max(1);
+    let chosen = world.random.below(published);
+    let claim = world.watch.names.claims.iter().nth(chosen);
+    let Some((host, claim)) = claim.map(|((host, _), claim)| (*host, claim.clone())) else {
+        return;
+    };
+    if world.random.below(2) == 0 {
+        world.unpublish(host, &claim.name, claim.job);
+    } else {
+        world.input(host, Input::JobOver(claim.job));
+    }
+}
+
+/// Hosts are clogged one after the other, and are free again in another order.
+fn swizzle(world: &mut World) {
+    for host in 0..world.hosts.len() {
+        if world.random.below(2) == 0 {
+            let extra = world.random.below(4000) as u64 * MS;
+            let from = world.now + world.random.below(3000) as u64 * MS;
+            let until = from + world.random.below(6000) as u64 * MS;
+            world.push(from, Happening::Clog { host, extra });
+            world.push(until, Happening::Clog { host, extra: 0 });
+        }
+    }
+}
+
+/// A host is seen under another address from now on; its daemon may have restarted meanwhile, and may
+/// still believe in the old one.
+fn move_away(world: &mut World, host: usize) {
+    let old = world.hosts[host].address.clone();
+    if world.random.below(2) == 0 {
+        return world.readdress(host);
+    }
+    world.power_off(host);
+    world.readdress(host);
+    world.power_on(host);
+    let mut start = first_start(host, world.hosts.len(), true);
+    start.address = (world.random.below(2) == 0).then_some(old);
+    world.boot(host, &start);
+    world.learn(host);
 }
 
 /// Cuts the hosts in two.
@@ -180,6 +235,8 @@ fn heal(world: &mut World) {
 /// Ends the faults; the groups that remain.
 fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
     let size = world.hosts.len();
+    // Whatever was to be clogged later is not.
+    world.pass(10 * SECOND);
     heal(world);
     for host in 0..size {
         world.hosts[host].clog = 0;
@@ -195,7 +252,9 @@ fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
             let one = world.random.below(size);
             let two = (one + 1 + world.random.below(size - 1)) % size;
             world.set_reach(one, two, false);
-            world.set_reach(two, one, false);
+            if world.random.below(2) == 0 {
+                world.set_reach(two, one, false);
+            }
             all()
         }
     }

@@ -52,13 +52,14 @@ fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
     settled.sort_unstable();
     let at = |part: f64| settled[((settled.len() - 1) as f64 * part) as usize] as f64 / 1e6;
     let bad: Vec<_> = outcomes.iter().filter(|(_, o)| !o.violations.is_empty()).collect();
-    let mut replies = [0; 4];
+    let mut replies = [0; 6];
     for (_, outcome) in &outcomes {
-        (0..4).for_each(|kind| replies[kind] += outcome.replies[kind]);
+        (0..6).for_each(|kind| replies[kind] += outcome.replies[kind]);
     }
     println!(
         "{count} schedules from {from}, {} with violations; lists settled after median {:.1} s, \
-         p99 {:.1} s, worst {:.1} s; scatters whole {} partial or refused {}, laps home {} lost {}",
+         p99 {:.1} s, worst {:.1} s; scatters whole {} partial or refused {}, laps home {} lost {}; \
+         names published {} not {}",
         bad.len(),
         at(0.5),
         at(0.99),
@@ -67,6 +68,8 @@ fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
         replies[1],
         replies[2],
         replies[3],
+        replies[4],
+        replies[5],
     );
     for (seed, outcome) in bad.iter().take(SHOWN) {
         println!("seed {seed} ({:?}): {}", outcome.shape, outcome.violations.join("; "));

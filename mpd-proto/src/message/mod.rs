@@ -10,7 +10,9 @@ pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
 };
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
-pub use ring::{Answer, Gathered, InvalidPayload, Lap, Payload, RingMessage, Scatter, ScatterId};
+pub use ring::{
+    Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
+};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

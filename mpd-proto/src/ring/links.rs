@@ -184,6 +184,7 @@ impl Ring {
             RingMessage::Update { records } => self.heard_update(now, id, records),
             RingMessage::Scatter(scatter) => self.heard_scatter(now, id, scatter),
             RingMessage::Gathered(gathered) => self.heard_gathered(now, id, gathered),
+            RingMessage::Names { sheets } => self.heard_names(id, sheets),
             RingMessage::Lap(lap) => self.heard_lap(now, lap),
         }
     }

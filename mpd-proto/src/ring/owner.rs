@@ -230,6 +230,7 @@ impl Ring {
             self.close(now, id);
         }
         self.give_up_requests();
+        self.names = super::names::Names::default();
         self.timers = crate::timers::Timers::default();
         self.reknit = super::candidates::Reknit::new(now);
         self.outputs.push_back(Output::Over);

@@ -103,9 +103,10 @@ impl Ring {
                 let seat = Seat { position: seed.ordinal.saturating_mul(GAP), name };
                 let ours = match self.standing_of(seed) {
                     None => any_seed || seat.is_between(&me, end),
-                    // It left, but may have come back where nobody could tell us.
-                    Some(Standing::Departed) => any_seed,
-                    Some(Standing::Live | Standing::Dead) => false,
+                    // It may have come back where nobody could tell us, or moved away from the
+                    // addresses of its record.
+                    Some(Standing::Departed | Standing::Dead) => any_seed,
+                    Some(Standing::Live) => false,
                 };
                 if ours && !seed.mine {
                     missing.push((seat, Aim::Seed(index)));

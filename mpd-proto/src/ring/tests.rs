@@ -315,6 +315,7 @@ fn every_message_reads_back_what_it_prints_and_refuses_more() {
         only: Vec::new(),
         hops: 1,
         patience_ms: 1000,
+        naming: None,
         payload: b"job"[..].into(),
     };
     for message in [
