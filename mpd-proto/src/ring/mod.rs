@@ -12,6 +12,7 @@ mod chords;
 mod config;
 mod detect;
 mod dial;
+mod double;
 mod event;
 mod gone;
 mod invariants;
@@ -254,6 +255,7 @@ pub struct Ring {
     links: links::Links,
     dials: dial::Dials,
     reknit: candidates::Reknit,
+    hearing: Option<double::Hearing>,
     search: probe::Search,
     /// Names of records to be told, with the link that told us.
     untold: BTreeMap<DaemonName, Option<LinkId>>,
@@ -279,6 +281,7 @@ impl Ring {
             links: links::Links::default(),
             dials: dial::Dials::default(),
             reknit: candidates::Reknit::new(now),
+            hearing: None,
             search: probe::Search::new(&config.seeds),
             untold: BTreeMap::new(),
             names: names::Names::default(),
