@@ -1,6 +1,7 @@
 //! One random schedule: daemons start, a minute of faults, calm in one of three shapes, judgement.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use mpd_proto::ring::Input;
 
@@ -46,17 +47,20 @@ impl Outcome {
     }
 }
 
-/// Runs the schedule of `seed`; `members` fixes the number of hosts.
-pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
+/// Runs the schedule of `seed`; `members` bounds the number of hosts, else 2 to 16.
+pub(crate) fn run(seed: u64, members: Option<RangeInclusive<usize>>, record: bool) -> Outcome {
     let shape = match seed % 3 {
         0 => Shape::Healed,
         1 => Shape::Halves,
         _ => Shape::PairCut,
     };
-    let drawn = usize::try_from(seed / 3 % 11).expect("a small number");
+    let members = members.unwrap_or(2..=16);
     // Two hosts that cannot reach each other need two others between them.
-    let size = members.unwrap_or(if shape == Shape::PairCut { 5 + drawn % 8 } else { 2 + drawn });
+    let least = if shape == Shape::PairCut { 5.max(*members.start()) } else { *members.start() };
+    let span = members.end().saturating_sub(least) as u64 + 1;
+    let size = least + usize::try_from(seed / 3 % span).expect("a number of hosts");
     let mut world = World::new(seed, size);
+    world.watch.sparse = size > 64;
     world.trace.records = record;
     let booted = world.random.below(2) == 0;
     // Without a host file nobody finds hosts that have all moved.
@@ -66,7 +70,8 @@ pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
     }
     for host in 0..size {
         world.boot(host, &first_start(host, size, booted));
-        let pause = world.random.below(300) as u64 * MS;
+        // Half of the time before the chaos, at most.
+        let pause = world.random.below(300.min(3000 / size)) as u64 * MS;
         world.pass(pause);
     }
     world.run(CHAOS_FROM);
@@ -125,13 +130,18 @@ fn fault(world: &mut World, booted: bool, moves: bool) {
     match world.random.below(24) {
         0 => world.power_off(host),
         1 => {
-            let rack = 1 + world.random.below(4);
+            // In a ring of many, up to a half at once.
+            let rack = 1 + world.random.below(4.max(size / 2));
             (0..rack).for_each(|next| world.power_off((host + next) % size));
         }
         2 | 3 => world.kill(host),
         4..=6 => {
-            world.power_on(host);
-            restart(world, host, booted);
+            // As many come back at once as may have gone.
+            for next in 0..=world.random.below(size.div_ceil(32)) {
+                let host = (host + next) % size;
+                world.power_on(host);
+                restart(world, host, booted);
+            }
         }
         7 => {
             world.set_reach(host, other, false);
@@ -214,8 +224,7 @@ fn move_away(world: &mut World, host: usize) {
 /// Cuts the hosts in two.
 fn split(world: &mut World) -> [BTreeSet<usize>; 2] {
     let size = world.hosts.len();
-    let mask = world.random.bits();
-    let (one, two): (Vec<usize>, Vec<usize>) = (0..size).partition(|host| mask >> host & 1 == 1);
+    let (one, two): (Vec<usize>, Vec<usize>) = (0..size).partition(|_| world.random.below(2) == 0);
     for &a in &one {
         for &b in &two {
             world.set_reach(a, b, false);

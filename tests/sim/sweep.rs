@@ -1,13 +1,14 @@
 //! Many schedules, a few of hundreds of daemons, and the proof that a seed is all that matters.
 //!
-//! `MPD_SIM_SCHEDULES=N` runs N schedules, `MPD_SIM_FROM=SEED` begins there, `MPD_SIM_MEMBERS=M` fixes
-//! the number of hosts, `MPD_SIM_SEED=SEED` replays one with its trace.
+//! `MPD_SIM_SCHEDULES=N` runs N schedules, `MPD_SIM_FROM=SEED` begins there, `MPD_SIM_MEMBERS=M` or
+//! `MPD_SIM_MEMBERS=FROM-TO` bounds the number of hosts, `MPD_SIM_SEED=SEED` replays one with its trace.
 
+use std::ops::RangeInclusive;
 use std::thread;
 
 use crate::schedule::{self, Outcome};
 
-const SCHEDULES: u64 = 300;
+const SCHEDULES: u64 = 2000;
 /// Violations told in full.
 const SHOWN: usize = 10;
 
@@ -16,8 +17,12 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-fn members() -> Option<usize> {
-    number("MPD_SIM_MEMBERS").map(|members| usize::try_from(members).expect("a number of hosts"))
+/// `N` or `FROM-TO`.
+fn members() -> Option<RangeInclusive<usize>> {
+    let text = std::env::var("MPD_SIM_MEMBERS").ok()?;
+    let number = |text: &str| text.parse::<usize>().expect("MPD_SIM_MEMBERS is N or FROM-TO");
+    let (from, to) = text.split_once('-').unwrap_or((&text, &text));
+    Some(number(from)..=number(to))
 }
 
 /// An assertion that failed within a daemon is a violation like others.

@@ -37,9 +37,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub use config::{
-    GAP, LIST_CHUNK, MAX_ANSWER, MAX_CANDIDATES, MAX_CARRIED, MAX_CHORD_GUESTS, MAX_GUESTS,
-    MAX_HOPS, MAX_MEMBERS, MAX_PARKED_LAPS, MAX_PAYLOAD, MAX_PROBES, MAX_REQUESTS, MAX_RING_GUESTS,
-    RingConfig, Rules, Seed, Timing,
+    GAP, LIST_CHUNK, MAX_ANSWER, MAX_CANDIDATES, MAX_CARRIED, MAX_CHORD_GUESTS, MAX_GATHERED,
+    MAX_GUESTS, MAX_HOPS, MAX_MEMBERS, MAX_NAMED, MAX_PARKED_LAPS, MAX_PAYLOAD, MAX_PROBES,
+    MAX_REQUESTS, MAX_RING_GUESTS, RingConfig, Rules, Seed, Timing,
 };
 pub use dial::DialFailure;
 pub use event::Event;

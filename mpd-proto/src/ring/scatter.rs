@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
-use crate::ring::config::{MAX_ANSWER, MAX_CARRIED, MAX_HOPS, MAX_PAYLOAD, MAX_REQUESTS};
+use crate::ring::config::{
+    MAX_ANSWER, MAX_CARRIED, MAX_GATHERED, MAX_HOPS, MAX_NAMED, MAX_PAYLOAD, MAX_REQUESTS,
+};
 use crate::ring::links::{LinkId, Purpose};
 use crate::ring::member::{DaemonName, Instance, Seat};
 use crate::ring::window::Window;
@@ -230,11 +232,15 @@ impl Ring {
                 _ if names.is_empty() => {}
                 None => share.lost.extend(names),
                 Some(&link) => {
+                    let only = match &scatter.only[..] {
+                        [] => Vec::new(),
+                        [..] => fitting(names.iter().cloned()),
+                    };
                     let until = seats.get(end).unwrap_or(&scatter.until).clone();
                     let part = Scatter {
                         after: part[0].clone(),
                         until,
-                        only: if scatter.only.is_empty() { Vec::new() } else { names.clone() },
+                        only,
                         hops: scatter.hops + 1,
                         patience_ms: scatter.patience_ms / 8 * 7,
                         ..scatter.clone()
@@ -329,7 +335,8 @@ impl Ring {
         let Share { parent, answers, lost, depth, .. } = share;
         match parent {
             Some(link) => {
-                let lost = lost.into_iter().collect();
+                let lost = fitting(lost);
+                let answers = fitting_answers(answers);
                 let gathered = Gathered { id, round, answers, lost, depth };
                 self.send(link, RingMessage::Gathered(gathered));
             }
@@ -427,4 +434,30 @@ impl Ring {
         self.scatters.shares.clear();
         self.give_up_laps();
     }
+}
+
+/// As many of the names as a message holds beside its payload. Who is left out does not answer.
+pub(super) fn fitting(names: impl IntoIterator<Item = DaemonName>) -> Vec<DaemonName> {
+    within(MAX_NAMED, names, |name| name.as_str().len() + 3)
+}
+
+/// As many of the answers as a message holds. Who is left out counts as lost and is asked again.
+pub(super) fn fitting_answers(answers: Vec<Answer>) -> Vec<Answer> {
+    let frame = r#"{"name":"","answer":""},"#.len();
+    within(MAX_GATHERED, answers, |Answer { name, answer }| {
+        frame + name.as_str().len() + answer.as_bytes().len().div_ceil(3) * 4
+    })
+}
+
+fn within<T>(
+    limit: usize,
+    items: impl IntoIterator<Item = T>,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    let mut total = 0;
+    let fits = |item: &T| {
+        total += size(item);
+        total <= limit
+    };
+    items.into_iter().take_while(fits).collect()
 }
