@@ -40,7 +40,12 @@ impl Ring {
         if self.seat().is_none() && self.phase != Phase::Over {
             let (position, ordinal) = self.list.highest().unwrap_or_default();
             self.owner.inherits = false;
-            self.place(now, incarnation + 1, position.saturating_add(GAP), ordinal + 1);
+            self.place(
+                now,
+                incarnation + 1,
+                position.saturating_add(GAP),
+                ordinal.saturating_add(1),
+            );
         }
     }
 
