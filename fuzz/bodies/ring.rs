@@ -95,7 +95,10 @@ impl Owner {
                     self.links.remove(&link);
                 }
                 Output::Send(link, message) => {
-                    assert!(self.links.contains(&link), "said on a link that is closed");
+                    assert!(
+                        self.links.contains(&link),
+                        "said on a link that is closed: {message:?}"
+                    );
                     let size = serde_json::to_string(&message).expect("it serialises").len();
                     assert!(size <= 1 << 20, "a message of {size} bytes");
                 }

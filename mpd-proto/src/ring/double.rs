@@ -84,7 +84,8 @@ impl Ring {
         let own = self.list.get(&self.config.name).cloned();
         let newcomer = own.is_none();
         if let Some(own) = own {
-            self.send(id, RingMessage::List { records: vec![own] });
+            // The link is not on our books and never will be.
+            self.outputs.push_back(Output::Send(id, RingMessage::List { records: vec![own] }));
         }
         self.outputs.push_back(Output::Close(id));
         // Who enters may be a newcomer; all others are in the ring.

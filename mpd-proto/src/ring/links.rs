@@ -247,7 +247,10 @@ impl Ring {
         }
     }
 
+    /// Says something on a link, unless what came by it has just led to its end.
     pub(super) fn send(&mut self, link: LinkId, message: RingMessage) {
-        self.outputs.push_back(Output::Send(link, message));
+        if self.links.get(link).is_some() {
+            self.outputs.push_back(Output::Send(link, message));
+        }
     }
 }
