@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use mpd_tests::surroundings::tell;
+
 use crate::rig::{up, without};
 
 #[test]
@@ -15,13 +17,13 @@ fn mpdboot_raises_the_ring_and_every_host_lists_it_in_the_order_of_the_file() {
     let begin = Instant::now();
     rig.boot(&[]);
     let boot = begin.elapsed();
-    println!(
+    tell(&format!(
         "rig of {}: mpdboot {:.2} s, bare parallel ssh {:.2} s, ratio {:.2}",
         rig.hosts(),
         boot.as_secs_f64(),
         bare.as_secs_f64(),
         boot.as_secs_f64() / bare.as_secs_f64()
-    );
+    ));
     rig.heals("booted", &hosts);
     for (at, host) in hosts.iter().enumerate() {
         let listed = rig.run(host, &["mpdtrace"]);

@@ -1,5 +1,7 @@
 //! What a newcomer does wrong, on real hosts: each message, read alone, tells what to do.
 
+use mpd_tests::surroundings::tell;
+
 use crate::rig::{text, up};
 
 #[test]
@@ -22,7 +24,7 @@ fn each_mistake_is_told_with_its_host_its_step_and_what_to_do() {
     let output = rig.exec("h1", &["mpdboot", "-f", &file]);
     rig.run("h5", &["rm", "/home/root/.bashrc"]);
     let told = text(&output);
-    println!("{told}");
+    tell(&told);
     assert_eq!(output.status.code(), Some(3), "some are in the ring, some not: {told}");
     for (host, step, words) in [
         ("h2", "connect", "Connection refused"),
@@ -54,7 +56,7 @@ fn a_program_that_is_not_where_it_is_looked_for_is_told_for_each_host() {
     rig.run("h2", &["sh", "-c", &format!("mount -t tmpfs none {here}")]);
     let output = rig.exec("h1", &[&format!("{here}/mpdboot"), "-f", &file]);
     let told = text(&output);
-    println!("{told}");
+    tell(&told);
     assert!(told.contains("step exec") && told.contains("--mpd"), "{told}");
     rig.ends("h1");
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use mpd_tests::random::Random;
 
+use mpd_tests::surroundings::tell;
+
 use crate::rig::up;
 
 #[test]
@@ -13,7 +15,7 @@ fn after_any_operations_lists_agree_and_nothing_is_left() {
         std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
     };
     let (operations, seed) = (count("MPD_RIG_OPERATIONS", 50), count("MPD_RIG_SEED", 1));
-    println!("rig: {operations} operations, MPD_RIG_SEED={seed}");
+    tell(&format!("rig: {operations} operations, MPD_RIG_SEED={seed}"));
     let mut random = Random::new(seed);
     rig.boot(&[]);
     let hosts = rig.all();

@@ -11,6 +11,7 @@ use mpd_io::console::Console;
 use mpd_io::rundir::RunDir;
 use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
 use mpd_proto::ring::Standing;
+use mpd_tests::surroundings::{setting, skip, tell};
 use nix::fcntl::{Flock, FlockArg};
 
 /// How long anything may take before it counts as never.
@@ -28,10 +29,8 @@ pub(crate) struct Rig {
 /// A cluster of as many hosts as asked for, or none if this machine cannot carry one.
 pub(crate) fn up() -> Option<Rig> {
     let hosts = std::env::var("MPD_RIG_HOSTS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    if std::env::var("MPD_TEST_RIG").is_err() {
-        println!(
-            "left out: no rig here (root, iproute2, nftables, openssh-server; see scripts/prepare-test-env)"
-        );
+    if setting("MPD_TEST_RIG").is_none() {
+        skip("no rig here: it takes root, iproute2, nftables, openssh-server");
         return None;
     }
     Some(Rig::new(hosts))
@@ -184,12 +183,12 @@ impl Rig {
             std::thread::sleep(Duration::from_millis(50));
         }
         let took = begin.elapsed();
-        println!(
+        tell(&format!(
             "rig of {}: {what}: one ring of {} after {:.2} s",
             self.hosts,
             hosts.len(),
             took.as_secs_f64()
-        );
+        ));
         took
     }
 

@@ -361,6 +361,9 @@ impl Membership {
                     self.finish(request, ConsoleReply::Refused { problem });
                 }
                 Output::Event(event) => self.note(&event),
+                // No job publishes names yet; those of other daemons are carried all the same.
+                Output::Published { .. } | Output::Unpublished { .. } | Output::NameLost { .. } => {
+                }
                 Output::Over => {
                     self.net.close_all(hands.now);
                     self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };

@@ -1,5 +1,8 @@
 //! Single steps of the machine and the order of records; whole rings are in tests/sim.
 
+mod frames;
+mod names;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -315,6 +318,7 @@ fn every_message_reads_back_what_it_prints_and_refuses_more() {
         only: Vec::new(),
         hops: 1,
         patience_ms: 1000,
+        naming: None,
         payload: b"job"[..].into(),
     };
     for message in [
