@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -80,6 +81,15 @@ impl Process {
     /// Resident size, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         self.status("VmRSS:")
+    }
+
+    /// Processor time so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        const TICKS: u64 = 100;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).filter_map(|text| text.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 1000 / TICKS)
     }
 
     /// Number of open descriptors.

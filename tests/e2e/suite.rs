@@ -1,12 +1,13 @@
 //! The surroundings of one test: a private directory, a run directory, an environment with a mark,
-//! at most one daemon, and at the end the proof that nothing is left.
+//! the daemons, and at the end the proof that nothing is left.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) use mpd_tests::surroundings::{skip, tell};
@@ -27,7 +28,15 @@ pub(crate) struct Suite {
     directory: TempDir,
     mark: String,
     user: Option<u32>,
-    daemons: Mutex<Vec<i32>>,
+    started: Mutex<Started>,
+}
+
+/// The daemons that a suite was told of.
+#[derive(Default)]
+struct Started {
+    pids: Vec<i32>,
+    rundirs: BTreeSet<PathBuf>,
+    logs: BTreeSet<PathBuf>,
 }
 
 impl Suite {
@@ -50,7 +59,7 @@ impl Suite {
         let directory = tempfile::Builder::new().prefix("mt-").tempdir_in("/tmp");
         let directory = directory.expect("a temporary directory");
         let mark = format!("MPD_TEST_MARK={}", directory.path().display());
-        let suite = Self { directory, mark, user, daemons: Mutex::default() };
+        let suite = Self { directory, mark, user, started: Mutex::default() };
         for name in ["run", "tmp", "home", "bin", "work"] {
             fs::create_dir(suite.path(name)).expect("a directory");
             fs::set_permissions(suite.path(name), PermissionsExt::from_mode(0o700)).expect("chmod");
@@ -157,8 +166,20 @@ impl Suite {
         }
         self.mpd(&["--daemon", "--log-file", &log]).args(options).output().code(0);
         let daemon = self.daemon();
-        self.daemons.lock().unwrap_or_else(PoisonError::into_inner).push(daemon.pid);
+        self.adopt(daemon.pid, &self.rundir(), Path::new(&log));
         daemon
+    }
+
+    /// A daemon that serves from `rundir` is ended with the suite; nothing of it may be left there.
+    pub(crate) fn adopt(&self, pid: i32, rundir: &Path, log: &Path) {
+        let mut started = self.started();
+        started.pids.push(pid);
+        started.rundirs.insert(rundir.to_owned());
+        started.logs.insert(log.to_owned());
+    }
+
+    fn started(&self) -> MutexGuard<'_, Started> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The daemon that serves now.
@@ -249,19 +270,21 @@ impl Suite {
 
     /// Asks those to end that this suite was told to start; private ones have to end by themselves.
     fn stop_daemons(&self) {
-        let started = self.daemons.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let started = self.started();
         for process in self.processes() {
-            if started.contains(&process.pid) && process.is_daemon() {
+            if started.pids.contains(&process.pid) && process.is_daemon() {
                 process::send(process.pid, Signal::SIGTERM);
             }
         }
     }
 
     fn show_log(&self) {
-        let log = fs::read_to_string(self.path("mpd.log")).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        for line in &lines[lines.len().saturating_sub(30)..] {
-            tell(&format!("daemon's log: {line}"));
+        for path in &self.started().logs {
+            let log = fs::read_to_string(path).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            for line in &lines[lines.len().saturating_sub(30)..] {
+                tell(&format!("daemon's log: {line}"));
+            }
         }
     }
 
@@ -277,7 +300,15 @@ impl Suite {
         let is_socket = |path: &PathBuf| {
             fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
         };
-        entries(&self.rundir()).into_iter().filter(is_socket).collect()
+        self.in_rundirs("").into_iter().filter(is_socket).collect()
+    }
+
+    /// What is in this directory of each run directory.
+    fn in_rundirs(&self, name: &str) -> Vec<PathBuf> {
+        let started = self.started();
+        let own = self.rundir();
+        let rundirs = started.rundirs.iter().chain([&own]);
+        rundirs.flat_map(|rundir| entries(&rundir.join(name))).collect()
     }
 }
 
@@ -290,7 +321,7 @@ impl Drop for Suite {
         }
         self.stop_daemons();
         let left = self.stays(|_| true);
-        let jobs = entries(&self.rundir().join("jobs"));
+        let jobs = self.in_rundirs("jobs");
         let (sockets, temporary) = (self.sockets(), entries(&self.path("tmp")));
         self.kill_all();
         if !left.is_empty() {

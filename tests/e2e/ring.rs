@@ -1,0 +1,455 @@
+//! Daemons in a ring: who is in it, what happens when some die, and what stands in the way of entering.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use mpd_proto::message::{ConsoleReply, RingRequest};
+use mpd_proto::ring::{DaemonName, Standing};
+use mpd_tests::random::Random;
+use nix::sys::signal::Signal;
+
+use crate::members::{Members, holds};
+use crate::run::{Output, Run, sample, wait_until};
+use crate::suite::{Suite, skip, tell};
+
+/// In a slow or busy ring a second is what the acceptance asks for, and ten what a test may allow.
+const SOON: Duration = Duration::from_secs(10);
+
+fn exit(member: usize) -> RingRequest {
+    RingRequest::Exit { member: Some(name(member)) }
+}
+
+fn name(index: usize) -> DaemonName {
+    DaemonName::new(&format!("d{index}")).expect("a name")
+}
+
+fn names(indices: &[usize]) -> Vec<String> {
+    indices.iter().map(|index| format!("d{index}")).collect()
+}
+
+#[test]
+fn all_of_five_list_the_same_order_from_anywhere() {
+    let ring = Members::of(5);
+    assert_eq!(ring.agree(), names(&[1, 2, 3, 4, 5]), "newcomers come last");
+    for index in ring.indices() {
+        let view = ring.view(index);
+        assert_eq!(view.me, name(index));
+        assert_eq!(view.members[0].name, name(index), "it begins with itself");
+    }
+}
+
+#[test]
+fn ordinals_decide_the_order_and_not_who_came_first() {
+    let ring = Members::new();
+    for (index, ordinal) in [(1, "30"), (2, "10"), (3, "40"), (4, "20")] {
+        let entry = ring.indices().first().map(|first| ring.member(*first).address.to_string());
+        let join = entry.iter().flat_map(|entry| ["--join", entry]);
+        ring.started(index, ring.mpd(index).args(["--ordinal", ordinal]).args(join));
+    }
+    assert_eq!(ring.agree(), names(&[1, 3, 2, 4]));
+}
+
+#[test]
+fn whoever_is_killed_is_missed_by_all_and_comes_back_to_its_place() {
+    let ring = Members::of(5);
+    for victim in 1..=5 {
+        let before = ring.member(victim);
+        ring.kill(victim);
+        let killed = Instant::now();
+        for index in ring.indices() {
+            wait_until("it is missed", || {
+                ring.standing(index, victim) == Some(Standing::Dead) && ring.view(index).whole
+            });
+        }
+        let took = killed.elapsed();
+        tell(&format!("d{victim} was missed by all after {took:?} (at most 1 s is asked for)"));
+        assert!(took < SOON, "missed after {took:?}");
+        ring.agree();
+        let after = ring.start_again(victim);
+        assert_eq!(after.address, before.address, "it has its port again");
+        assert_eq!(ring.agree(), names(&[1, 2, 3, 4, 5]), "it has its place again");
+    }
+}
+
+#[test]
+fn daemons_that_all_died_meet_again() {
+    let ring = Members::of(4);
+    for index in ring.indices() {
+        let file = ring.rundir(index).join("ring.json");
+        wait_until("the list is saved", || (1..=4).all(|i| holds(&file, &format!("\"d{i}\""))));
+    }
+    // While one is started, the others are dead: each begins alone, and they meet.
+    (1..=4).for_each(|index| ring.kill(index));
+    for index in 1..=4 {
+        ring.start_again(index);
+    }
+    assert_eq!(ring.agree(), names(&[1, 2, 3, 4]));
+}
+
+#[test]
+fn a_daemon_that_exits_leaves_nothing_and_is_not_looked_for() {
+    let ring = Members::of(4);
+    for (asked, leaver) in [(1, 3), (2, 1), (2, 2)] {
+        match ring.ask(asked, exit(leaver)) {
+            Ok(ConsoleReply::Done { missing }) => assert!(missing.is_empty(), "{missing:?}"),
+            other if asked == leaver => tell(&format!("it was faster than its answer: {other:?}")),
+            other => panic!("{other:?}"),
+        }
+        ring.forget(leaver);
+        wait_until("its files are gone", || ring.is_tidy(leaver));
+        ring.agree();
+        assert_eq!(ring.standing(4, leaver), Some(Standing::Departed));
+    }
+    let problem = ring.refusal(4, exit(3));
+    assert!(problem.contains("d3"), "{problem}");
+}
+
+#[test]
+fn all_exit_at_one_word() {
+    let ring = Members::of(5);
+    match ring.ask(3, RingRequest::ExitAll) {
+        Ok(ConsoleReply::Done { missing }) => assert!(missing.is_empty(), "{missing:?}"),
+        other => panic!("{other:?}"),
+    }
+    for index in ring.indices() {
+        ring.forget(index);
+        wait_until("its files are gone", || ring.is_tidy(index));
+    }
+    ring.suite.gone(&[]);
+}
+
+#[test]
+fn a_signal_ends_a_daemon_and_its_successor_takes_its_place() {
+    let ring = Members::of(3);
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let before = ring.member(2);
+        ring.send(2, signal);
+        ring.forget(2);
+        ring.agree();
+        assert_eq!(ring.standing(1, 2), Some(Standing::Departed));
+        assert_eq!(ring.start_again(2).address, before.address);
+        assert_eq!(ring.agree(), names(&[1, 2, 3]));
+    }
+}
+
+#[test]
+fn laps_and_census_count_everybody() {
+    let ring = Members::of(5);
+    assert_eq!(ring.lap(2), names(&[3, 4, 5, 1, 2]));
+    match ring.ask(4, RingRequest::Lap { laps: 100, trace: false }) {
+        Ok(ConsoleReply::LapsHome { hops, names, took_us }) => {
+            assert_eq!((hops, names.len()), (5, 0));
+            tell(&format!("100 laps of 5 daemons: {} us a hop", took_us / 500));
+        }
+        other => panic!("{other:?}"),
+    }
+    for index in ring.indices() {
+        match ring.ask(index, RingRequest::Census) {
+            Ok(ConsoleReply::Census { members, missing, depth }) => {
+                assert!(missing.is_empty() && depth <= 4, "missing {missing:?}, depth {depth}");
+                let pids: BTreeSet<u32> = members.iter().map(|word| word.pid).collect();
+                assert_eq!((members.len(), pids.len()), (5, 5));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let problem = ring.refusal(1, RingRequest::Lap { laps: 0, trace: false });
+    assert!(problem.contains("0 laps"), "{problem}");
+}
+
+#[test]
+fn who_watches_is_told_what_happens() {
+    let ring = Members::of(3);
+    let mut watch = ring.watch(1);
+    ring.start(4);
+    assert_eq!(watch.tells("member_entered", Some("d4")).live, 4);
+    ring.kill(4);
+    watch.tells("member_died", Some("d4"));
+    ring.start_again(4);
+    watch.tells("member_returned", Some("d4"));
+    ring.ask(2, exit(3)).expect("it leaves");
+    ring.forget(3);
+    assert_eq!(watch.tells("member_left", Some("d3")).live, 3);
+    drop(watch);
+    ring.agree();
+}
+
+#[test]
+fn one_that_stands_still_for_long_is_out_and_then_back_in_its_place() {
+    let ring = Members::new().faster(5).with(4);
+    ring.send(2, Signal::SIGSTOP);
+    for index in [1, 3, 4] {
+        wait_until("it is missed", || ring.standing(index, 2) == Some(Standing::Dead));
+    }
+    ring.send(2, Signal::SIGCONT);
+    assert_eq!(ring.agree(), names(&[1, 2, 3, 4]));
+}
+
+#[test]
+fn a_lap_whose_origin_stands_still_ends_and_hurts_nobody() {
+    let ring = Members::new().faster(5).with(4);
+    let mut console = ring.console(2, RingRequest::Lap { laps: 1_000_000_000, trace: false });
+    ring.send(2, Signal::SIGSTOP);
+    wait_until("it is missed", || ring.standing(1, 2) == Some(Standing::Dead));
+    // The others' laps come home, after some that met the hole.
+    wait_until("a lap of three", || {
+        let lap = RingRequest::Lap { laps: 1, trace: false };
+        matches!(ring.ask(4, lap), Ok(ConsoleReply::LapsHome { hops: 3, .. }))
+    });
+    ring.send(2, Signal::SIGCONT);
+    ring.agree();
+    drop(console.answer(Some(Duration::ZERO)));
+    drop(console);
+    assert_eq!(ring.lap(2), names(&[3, 4, 1, 2]));
+}
+
+#[test]
+fn two_rings_of_one_user_on_one_host_never_meet() {
+    let suite = Suite::new();
+    let run = |ring: &str, words: &[&str]| {
+        let run = suite.mpd(words).without_env("MPD_RUNDIR").env("MPD_CON_EXT", ring);
+        run.env("XDG_RUNTIME_DIR", suite.path("run"))
+    };
+    let start = |ring: &str, name: &str, ip: &str, join: &[&str]| {
+        let words = ["--daemon", "--echo", "--name", name, "--ifhn", ip];
+        run(ring, &words).args(join).output()
+    };
+    let port = |output: &Output| {
+        let text = output.code(0).out();
+        text.trim().trim_start_matches("mpd_port=").to_owned()
+    };
+    let first = port(&start("a", "one", "127.0.0.3", &[]));
+    let second = port(&start("b", "two", "127.0.0.4", &[]));
+    for (ring, name, other) in [("a", "one", "two"), ("b", "two", "one")] {
+        let rundir = suite.path(format!("run/mpd-{ring}"));
+        let status = run(ring, &["--status"]).output();
+        assert!(status.code(0).out().contains(name), "{status}");
+        let log = rundir.join("mpd.log");
+        assert!(!holds(&log, &format!("{other} entered")), "they met");
+        let pid = serde_json::from_slice::<serde_json::Value>(&status.stdout).expect("JSON");
+        let pid = pid["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
+        suite.adopt(pid, &rundir, &log);
+    }
+    // Who is told to enter there is told what is there.
+    let third = run("c", &["--daemon", "--ifhn", "127.0.0.5", "--name", "three", "--join"]);
+    let third = third.arg(format!("127.0.0.3:{first}")).env("MPD_TIME_SCALE", "20").output();
+    third.code(1).says(&["\"a\"", "\"c\"", "127.0.0.3"]).brief();
+    assert_ne!(first, second);
+}
+
+#[test]
+fn a_second_daemon_of_a_name_is_refused_and_told_so() {
+    let ring = Members::new().faster(5).with(3);
+    let entry = ring.member(1).address.to_string();
+    for double in 1..=3 {
+        let rundir = ring.suite.path("double");
+        let run = ring.suite.mpd(&["--daemon", "--join", &entry, "--ifhn", &ring.ip(99)]);
+        let run = run.args(["--name", &format!("d{double}"), "--rundir"]).arg(&rundir);
+        let output = run.env("MPD_TIME_SCALE", "5").output();
+        output.code(1).says(&[&format!("d{double}"), "name"]).brief();
+        assert!(!rundir.join("mpd.sock").exists());
+    }
+    assert_eq!(ring.agree(), names(&[1, 2, 3]));
+}
+
+/// A ring of one whose port others knock at, and the command of one that does.
+struct Door {
+    ring: Members,
+}
+
+impl Door {
+    fn new() -> Self {
+        Self { ring: Members::of(1) }
+    }
+
+    /// A newcomer that does not try for long.
+    fn newcomer(&self, entry: &str) -> Run {
+        self.ring.mpd(2).args(["--join", entry]).env("MPD_TIME_SCALE", "20")
+    }
+
+    fn entry(&self) -> String {
+        self.ring.member(1).address.to_string()
+    }
+
+    /// The newcomer ended with one line, this one, and nothing of it is left.
+    fn refused(&self, output: &Output, fragments: &[&str]) {
+        output.code(1).says(fragments).brief();
+        self.ring.suite.gone(&[self.ring.member(1).pid]);
+        assert_eq!(self.ring.agree(), names(&[1]));
+    }
+}
+
+#[test]
+fn a_newcomer_with_another_key_is_told_which_keys_to_compare() {
+    let door = Door::new();
+    let key = door.ring.suite.path("home/other-key");
+    let output = door.newcomer(&door.entry()).arg("--key").arg(&key).output();
+    let log = door.ring.log(2);
+    let id = log.split("key ").nth(1).and_then(|rest| rest.split(' ').next()).expect("its key");
+    assert_ne!(id, door.ring.view(1).key);
+    door.refused(&output, &[&door.entry(), "another key", id]);
+}
+
+#[test]
+fn a_port_at_which_nobody_listens_is_named() {
+    let door = Door::new();
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+    let output = door.newcomer(&closed.to_string()).output();
+    door.refused(&output, &[&closed.to_string(), "onnection refused"]);
+}
+
+#[test]
+fn a_port_of_something_else_is_told_from_a_daemon() {
+    let door = Door::new();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
+    let output = door.newcomer(&address).output();
+    door.refused(&output, &[&address]);
+    drop(silent);
+}
+
+#[test]
+fn an_entry_that_cannot_be_found_is_named() {
+    let door = Door::new();
+    for entry in ["no-such-host.invalid:7", "nothing", "h:0", "h:99999", ":7"] {
+        let output = door.newcomer(entry).deadline(60).output();
+        let host = entry.split(':').next().filter(|host| !host.is_empty()).unwrap_or(entry);
+        door.refused(&output, &[host]);
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_of_this_host_is_named() {
+    let suite = Suite::new();
+    for port in [&[][..], &["--port", "45678"]] {
+        let words = [&["--daemon", "--ifhn", "192.0.2.1"], port].concat();
+        suite.mpd(&words).output().code(1).says(&["192.0.2.1", "--ifhn"]).brief();
+    }
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let suite = Suite::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let words = ["--daemon", "--ifhn", "127.0.0.1", "--port", &port];
+    suite.mpd(&words).output().code(1).says(&[&port, "--port", "taken"]).brief();
+    suite.gone(&[]);
+}
+
+#[test]
+fn an_entry_by_host_and_port_is_as_good() {
+    let ring = Members::of(1);
+    let address = ring.member(1).address;
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    ring.started(2, ring.mpd(2).args(["-h", &host, "-p", &port]));
+    assert_eq!(ring.agree(), names(&[1, 2]));
+    ring.suite.mpd(&["-h", &host]).output().code(2).says(&["--entry-port", "Usage"]);
+    ring.suite.mpd(&["-p", &port]).output().code(2).says(&["--host", "Usage"]);
+}
+
+#[test]
+fn the_first_of_several_entries_that_answers_lets_in() {
+    let ring = Members::of(1);
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+    let entries = format!("{closed},{}", ring.member(1).address);
+    ring.started(2, ring.mpd(2).args(["--join", &entries]));
+    assert_eq!(ring.agree(), names(&[1, 2]));
+}
+
+#[test]
+fn a_ring_may_speak_ipv6() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return skip("a ring over IPv6: this host has none");
+    }
+    let suite = Suite::new();
+    let log = suite.path("mpd.log").display().to_string();
+    let words = ["--daemon", "--echo", "--ifhn", "::1", "--log-file", &log, "--name"];
+    let first = suite.mpd(&words).arg("d1").output();
+    let port = first.code(0).out().trim().replace("mpd_port=", "");
+    suite.adopt(suite.daemon().pid, &suite.rundir(), log.as_ref());
+    let members = Members::within(suite);
+    let suite = &members.suite;
+    for (name, entry) in [
+        ("d2", vec!["--join".to_owned(), format!("[::1]:{port}")]),
+        ("d3", vec!["-h".to_owned(), "::1".to_owned(), "-p".to_owned(), port.clone()]),
+    ] {
+        let rundir = suite.path(name);
+        let run = suite.mpd(&words[..4]).args(["--name", name]).args(entry);
+        run.arg("--rundir").arg(&rundir).output().code(0);
+        let daemon = suite.processes().into_iter().find(|process| {
+            process.is_daemon() && process.arguments.iter().any(|word| word == name)
+        });
+        suite.adopt(daemon.expect("a daemon").pid, &rundir, &rundir.join("mpd.log"));
+        wait_until("it is known", || holds(suite.path("mpd.log").as_ref(), &format!("{name} entered")));
+    }
+}
+
+/// What the random test does to a ring.
+fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
+    let running = ring.indices();
+    let one = running[random.below(running.len())];
+    let out: Vec<usize> = (1..=most).filter(|index| !running.contains(index)).collect();
+    let action = random.below(4);
+    if running.len() < 3 || (action == 0 && !out.is_empty()) {
+        let newcomer = out[random.below(out.len())];
+        // Who crashed knows the others; who never was there, or left, has to be told.
+        if ring.rundir(newcomer).join("ring.json").exists() {
+            ring.start_again(newcomer);
+            return format!("d{newcomer} is started again");
+        }
+        ring.start(newcomer);
+        return format!("d{newcomer} enters");
+    }
+    match action {
+        1 => {
+            let asked = running[random.below(running.len())];
+            // It may be the one that is asked, and the ring may be healing.
+            let answer = ring.ask(asked, exit(one));
+            let left = !matches!(&answer, Ok(ConsoleReply::Done { missing }) if !missing.is_empty());
+            if left && !matches!(&answer, Err(mpd_io::console::ConsoleError::Refused(_))) {
+                ring.forget(one);
+            }
+            format!("d{one} is told to leave by d{asked}: {answer:?}")
+        }
+        2 => {
+            ring.kill(one);
+            format!("d{one} is killed")
+        }
+        _ => {
+            ring.kill(one);
+            ring.start_again(one);
+            format!("d{one} is killed and started again")
+        }
+    }
+}
+
+#[test]
+fn whatever_is_done_to_a_ring_it_is_one_ring_again() {
+    let (count, most) = sample((6, 8), (12, 16));
+    let seed = sample(4, u64::from(std::process::id()));
+    tell(&format!("seed {seed}"));
+    let mut random = Random::new(seed);
+    let ring = Members::new().with(count);
+    for number in 0..sample(30, 1_000) {
+        let what = disturb(&ring, &mut random, most);
+        if number % 10 == 9 {
+            let order = ring.agree();
+            tell(&format!("after {} ({what}): {}", number + 1, order.join(" ")));
+        }
+    }
+    let order = ring.agree();
+    let first = ring.indices()[0];
+    let mut lap = ring.lap(first);
+    lap.rotate_right(1);
+    assert_eq!(lap, order, "one circle");
+    match ring.ask(first, RingRequest::Census) {
+        Ok(ConsoleReply::Census { members, missing, .. }) => {
+            assert_eq!(missing, []);
+            assert_eq!(members.len(), order.len());
+        }
+        other => panic!("{other:?}"),
+    }
+}
