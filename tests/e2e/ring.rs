@@ -247,7 +247,7 @@ fn a_second_daemon_of_a_name_is_refused_and_told_so() {
         let run = ring.suite.mpd(&["--daemon", "--join", &entry, "--ifhn", &ring.ip(99)]);
         let run = run.args(["--name", &format!("d{double}"), "--rundir"]).arg(&rundir);
         let output = run.env("MPD_TIME_SCALE", "5").output();
-        output.code(1).says(&[&format!("d{double}"), "name"]).brief();
+        output.code(1).says(&[&format!("d{double}"), "--name"]).brief();
         assert!(!rundir.join("mpd.sock").exists());
     }
     assert_eq!(ring.agree(), names(&[1, 2, 3]));
@@ -276,6 +276,7 @@ impl Door {
     fn refused(&self, output: &Output, fragments: &[&str]) {
         output.code(1).says(fragments).brief();
         self.ring.suite.gone(&[self.ring.member(1).pid]);
+        assert!(self.ring.is_tidy(2), "files of it are left");
         assert_eq!(self.ring.agree(), names(&[1]));
     }
 }
