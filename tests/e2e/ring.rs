@@ -247,7 +247,7 @@ fn a_second_daemon_of_a_name_is_refused_and_told_so() {
         let run = ring.suite.mpd(&["--daemon", "--join", &entry, "--ifhn", &ring.ip(99)]);
         let run = run.args(["--name", &format!("d{double}"), "--rundir"]).arg(&rundir);
         let output = run.env("MPD_TIME_SCALE", "5").output();
-        output.code(1).says(&[&format!("d{double}"), "name"]).brief();
+        output.code(1).says(&[&format!("d{double}"), "--name"]).brief();
         assert!(!rundir.join("mpd.sock").exists());
     }
     assert_eq!(ring.agree(), names(&[1, 2, 3]));
@@ -276,6 +276,7 @@ impl Door {
     fn refused(&self, output: &Output, fragments: &[&str]) {
         output.code(1).says(fragments).brief();
         self.ring.suite.gone(&[self.ring.member(1).pid]);
+        assert!(self.ring.is_tidy(2), "files of it are left");
         assert_eq!(self.ring.agree(), names(&[1]));
     }
 }
@@ -383,7 +384,9 @@ fn a_ring_may_speak_ipv6() {
             process.is_daemon() && process.arguments.iter().any(|word| word == name)
         });
         suite.adopt(daemon.expect("a daemon").pid, &rundir, &rundir.join("mpd.log"));
-        wait_until("it is known", || holds(suite.path("mpd.log").as_ref(), &format!("{name} entered")));
+        wait_until("it is known", || {
+            holds(suite.path("mpd.log").as_ref(), &format!("{name} entered"))
+        });
     }
 }
 
@@ -408,7 +411,8 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
             let asked = running[random.below(running.len())];
             // It may be the one that is asked, and the ring may be healing.
             let answer = ring.ask(asked, exit(one));
-            let left = !matches!(&answer, Ok(ConsoleReply::Done { missing }) if !missing.is_empty());
+            let left =
+                !matches!(&answer, Ok(ConsoleReply::Done { missing }) if !missing.is_empty());
             if left && !matches!(&answer, Err(mpd_io::console::ConsoleError::Refused(_))) {
                 ring.forget(one);
             }

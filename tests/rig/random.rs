@@ -27,7 +27,12 @@ fn after_any_operations_lists_agree_and_nothing_is_left() {
         let is_live = live.contains(&host);
         // Somebody must be there to enter through.
         let others: Vec<String> = live.iter().filter(|other| **other != host).cloned().collect();
-        match (is_live, random.below(3)) {
+        let chance = random.below(3);
+        tell(&format!(
+            "{operation}: {host} {}",
+            if is_live { ["exit", "kill -9", "power cut"][chance] } else { "added" }
+        ));
+        match (is_live, chance) {
             (true, _) if others.len() < 2 => {}
             (true, 0) => {
                 rig.run(&others[0], &["mpdexit", &host]);

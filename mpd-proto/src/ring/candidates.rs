@@ -137,6 +137,11 @@ impl Ring {
         self.event(Event::LostRhs(link.peer.name.clone()));
     }
 
+    /// This daemon had no means to connect: nobody is to blame, and it tries again.
+    pub(super) fn try_rhs_later(&mut self, now: Time) {
+        self.reknit.not_before = now + self.config.timing.pulse;
+    }
+
     pub(super) fn unreachable(&mut self, now: Time, name: &DaemonName, incarnation: u64) {
         self.reknit.failures += 1;
         self.accuse(now, name, incarnation);

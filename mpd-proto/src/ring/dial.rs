@@ -18,6 +18,8 @@ pub enum DialFailure {
     NotProved,
     /// The address is this daemon's own.
     Myself,
+    /// This daemon could not even try, for want of descriptors or the like: says nothing of the peer.
+    NoMeans,
 }
 
 /// What an attempt is for.
@@ -123,6 +125,10 @@ impl Ring {
         let aim = self.take_dial(token);
         if let (Some(Aim::Seed(index)), DialFailure::Myself) = (&aim, failure) {
             self.search.seed_is_mine(*index);
+        }
+        let judges = matches!(aim, Some(Aim::Rhs(..) | Aim::Candidate(..) | Aim::Double(_)));
+        if judges && failure == DialFailure::NoMeans {
+            return self.try_rhs_later(now);
         }
         self.aim_missed(now, aim);
     }

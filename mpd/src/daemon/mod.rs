@@ -10,6 +10,7 @@ mod membership;
 mod net;
 mod peers;
 pub(crate) mod status;
+mod throttle;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -35,6 +36,7 @@ use crate::cli::Cli;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::Membership;
 use crate::daemon::peers::Peers;
+use crate::daemon::throttle::Throttle;
 use crate::start::READY;
 
 const LISTENER: Token = Token(0);
@@ -98,6 +100,14 @@ struct Listening {
     _lock: Flock<File>,
     /// Connections may be waiting to be accepted.
     ready: bool,
+    exhausted: Throttle,
+}
+
+impl Drop for Listening {
+    /// The next daemon finds no stale socket, managers notice and wait for it.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.rundir.socket());
+    }
 }
 
 impl Daemon {
@@ -108,7 +118,7 @@ impl Daemon {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
         }
         let rundir = cli.rundir()?;
-        let serving = if cli.private { None } else { Some(rundir.serve()?) };
+        let serving = if cli.private { None } else { Some(Listening::begin(&rundir)?) };
         let log_file = match (&cli.log_file, cli.tell_ready) {
             (None, true) => Some(rundir.path().join("mpd.log")),
             (file, _) => file.clone(),
@@ -119,7 +129,7 @@ impl Daemon {
             })?;
         raise_descriptor_limit();
         tree::become_subreaper().context("cannot become a subreaper")?;
-        nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
+        keep_to_oneself()?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
@@ -129,18 +139,16 @@ impl Daemon {
         )?;
         let clock = Clock::start();
         let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
-        let mut peers = Peers::default();
-        let (mut listening, mut membership) = (None, None);
-        match serving {
-            Some((lock, listener)) => {
-                listener.set_nonblocking(true)?;
-                let fd = listener.as_raw_fd();
+        let mut peers = Peers::new(descriptor_limit());
+        let mut membership = None;
+        match &serving {
+            Some(listening) => {
+                let fd = listening.listener.as_raw_fd();
                 poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
                 let ring = Membership::start(cli, &name, &rundir, &clock)?;
                 let fd = ring.port().as_raw_fd();
                 poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
                 membership = Some(ring);
-                listening = Some(Listening { listener, rundir, _lock: lock, ready: true });
                 jobs.adopt_records(clock.now());
             }
             None => {
@@ -150,6 +158,7 @@ impl Daemon {
             }
         }
         std::env::set_current_dir("/")?;
+        let listening = serving;
         Ok(Self {
             poll,
             clock,
@@ -186,7 +195,6 @@ impl Daemon {
                 self.mark_ready(event.token(), hung_up);
             }
         }
-        self.end();
         Ok(ExitCode::SUCCESS)
     }
 
@@ -298,19 +306,33 @@ impl Daemon {
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => listening.ready = false,
                 Err(e) => {
-                    log::warn!("cannot accept a connection: {e}");
+                    let now = self.clock.now();
+                    let warning = format_args!("cannot accept a console: {e}");
+                    listening.exhausted.warn(now, warning);
                     return;
                 }
             }
         }
     }
+}
 
-    /// A tidy end: the next daemon finds no stale socket, managers notice and wait for it.
-    fn end(&mut self) {
-        if let Some(listening) = &self.listening {
-            let _ = fs::remove_file(listening.rundir.socket());
-        }
+impl Listening {
+    fn begin(rundir: &RunDir) -> Result<Self> {
+        let (lock, listener) = rundir.serve()?;
+        let exhausted = Throttle::default();
+        let listening =
+            Self { listener, rundir: rundir.clone(), _lock: lock, ready: true, exhausted };
+        listening.listener.set_nonblocking(true)?;
+        Ok(listening)
     }
+}
+
+/// Keys are in this process's memory: nobody reads it through /proc, traces it, or finds it in a core
+/// file. Ranks get their user's own limit.
+pub(crate) fn keep_to_oneself() -> Result<()> {
+    nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_CORE).context("cannot read the limit of cores")?;
+    setrlimit(Resource::RLIMIT_CORE, 0, hard).context("cannot forbid core files")
 }
 
 /// How many descriptors this process may have.

@@ -23,8 +23,10 @@ use crate::daemon::membership::Membership;
 /// A peer that has not finished its request after this long is closed.
 const OPENING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that may be open at once, managers not counted.
+/// Connections that may be open at once, managers not counted: this many, and never so many that
+/// links and jobs lack descriptors.
 const MAX_CONSOLES: usize = 4096;
+const MIN_CONSOLES: usize = 8;
 
 /// A watching console that leaves so much unread is closed.
 const MAX_UNREAD: usize = 1 << 20;
@@ -55,8 +57,9 @@ struct Peer {
 }
 
 /// All connections, by token. Tokens are never used twice, so a late event hits nobody.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
+    most_consoles: usize,
     peers: BTreeMap<usize, Peer>,
     next: usize,
     ready: BTreeSet<usize>,
@@ -73,10 +76,21 @@ enum Verdict {
 }
 
 impl Peers {
+    /// None yet, in a process that may have so many descriptors.
+    pub(crate) fn new(descriptors: u64) -> Self {
+        let most = usize::try_from(descriptors / 4).unwrap_or(MAX_CONSOLES);
+        Self {
+            most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
+            peers: BTreeMap::new(),
+            next: 0,
+            ready: BTreeSet::new(),
+        }
+    }
+
     /// Takes a fresh connection.
     pub(crate) fn add(&mut self, registry: &Registry, conn: Conn, now: Time) -> io::Result<()> {
         let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
-        if consoles >= MAX_CONSOLES {
+        if consoles >= self.most_consoles {
             return Err(io::Error::other("too many connections"));
         }
         let uid = conn.peer()?.uid();

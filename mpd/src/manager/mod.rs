@@ -142,7 +142,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let (order, spec) = links.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     tree::become_subreaper().context("cannot become a subreaper")?;
-    nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
+    crate::daemon::keep_to_oneself()?;
     Process::new(links, order, spec, console)?.serve()
 }
 

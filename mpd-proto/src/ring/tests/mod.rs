@@ -74,19 +74,39 @@ fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
     assert_eq!(drain(&mut ring), [Output::Refused(RequestId(3))]);
 }
 
-#[test]
-fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation() {
+/// A ring "a" that has just heard of "b" and dials it as its rhs.
+fn dialing_b() -> (Ring, Token) {
     let mut ring = Ring::new(second(1), config("a"));
     drain(&mut ring);
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let told = vec![record("b", 1, Standing::Live, 2, 5)];
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
-    let outputs = drain(&mut ring);
-    let token = outputs.iter().find_map(|output| match output {
+    let token = dialed(&mut ring).unwrap();
+    (ring, token)
+}
+
+fn dialed(ring: &mut Ring) -> Option<Token> {
+    drain(ring).iter().find_map(|output| match output {
         Output::Connect { token, purpose: Purpose::Ring, .. } => Some(*token),
         _ => None,
-    });
-    ring.handle(second(1), Input::ConnectFailed(token.unwrap(), DialFailure::Refused));
+    })
+}
+
+#[test]
+fn who_has_no_means_to_connect_blames_nobody_and_tries_again_at_the_next_pulse() {
+    let (mut ring, token) = dialing_b();
+    ring.handle(second(1), Input::ConnectFailed(token, DialFailure::NoMeans));
+    assert_eq!(ring.members(), [name("a"), name("b")]);
+    assert_eq!(dialed(&mut ring), None);
+    ring.handle_timeout(second(2));
+    assert!(dialed(&mut ring).is_some());
+    assert_eq!(ring.members(), [name("a"), name("b")]);
+}
+
+#[test]
+fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation() {
+    let (mut ring, token) = dialing_b();
+    ring.handle(second(1), Input::ConnectFailed(token, DialFailure::Refused));
     assert_eq!(ring.members(), [name("a")]);
     drain(&mut ring);
     let told = vec![record("b", 2, Standing::Live, 2, 5)];

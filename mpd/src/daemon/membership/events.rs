@@ -9,8 +9,10 @@ use crate::daemon::membership::Membership;
 impl Membership {
     pub(super) fn note(&mut self, event: &Event) {
         log::info!("{event}");
-        if let Event::Entered { .. } = event {
-            self.entered = true;
+        match event {
+            Event::Entered { .. } => self.entered = true,
+            Event::SteppedDown => self.doubled = true,
+            _ => {}
         }
         let happening = self.happening(event.kind(), event.member().cloned(), event.to_string());
         for console in self.asks.watchers() {

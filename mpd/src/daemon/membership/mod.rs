@@ -32,6 +32,7 @@ use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{Port, Wish};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net};
+use crate::daemon::throttle::Throttle;
 
 /// Divides all durations of the ring, for tests.
 const TIME_SCALE: &str = "MPD_TIME_SCALE";
@@ -92,11 +93,14 @@ pub(crate) struct Membership {
     last_attempt: u64,
     leaving: Leaving,
     entered: bool,
+    /// Another daemon bears our name, and we yield.
+    doubled: bool,
     /// Where lost members are started again, us among them.
     keep: Option<Keep>,
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
+    exhausted: Throttle,
     entries: Vec<Address>,
 }
 
@@ -114,7 +118,7 @@ impl Membership {
         );
 
         let timing = timing()?;
-        let (saved, before) = Saved::open(rundir, &ring, name);
+        let (mut saved, before) = Saved::open(rundir, &ring, name);
         let entries = resolve_entries(&cli.entries())?;
         let wish = Wish {
             number: cli.port,
@@ -128,6 +132,7 @@ impl Membership {
         let (entry, seeds) = if entries.is_empty() {
             (before.entries, before.seeds)
         } else {
+            saved.forget_former();
             (entries.clone(), Vec::new())
         };
         let config = RingConfig {
@@ -157,9 +162,11 @@ impl Membership {
             last_attempt: 0,
             leaving: Leaving::No,
             entered: false,
+            doubled: false,
             keep,
             give_up,
             last_failure: String::new(),
+            exhausted: Throttle::default(),
             entries,
         })
     }
@@ -190,7 +197,7 @@ impl Membership {
                     self.net.port_mut().ready = false;
                 }
                 Err(e) => {
-                    log::warn!("cannot accept a connection: {e}");
+                    self.exhausted.warn(now, format_args!("cannot accept a connection: {e}"));
                     return;
                 }
             }
@@ -202,8 +209,19 @@ impl Membership {
         self.entered
     }
 
-    /// Why entering came to nothing for good.
+    /// Whether it is there to stay.
+    fn is_settled(&self) -> bool {
+        self.entered && self.leaving == Leaving::No
+    }
+
+    /// Why entering came to nothing for good, or why this daemon cannot stay.
     pub(crate) fn failure(&self, now: Time) -> Option<String> {
+        if self.doubled {
+            return Some(format!(
+                "a daemon named {} is in the ring already; choose another name with --name",
+                self.ring.name()
+            ));
+        }
         let late = !self.entered && self.give_up.is_some_and(|at| at <= now);
         let places: Vec<&str> = self.entries.iter().map(Address::as_str).collect();
         late.then(|| {
@@ -243,7 +261,7 @@ impl Membership {
             self.ring.poll_timeout(),
             self.net.next_deadline(),
             self.asks.next_deadline(),
-            self.saved.next_deadline(),
+            self.saved.next_deadline().filter(|_| self.is_settled()),
             self.keep.as_ref().map(Keep::next_deadline),
             leaving,
             entering,
@@ -269,7 +287,9 @@ impl Membership {
         self.review_asks(now);
         self.review_leaving(&mut hands);
         self.review_keep(jobs, now);
-        self.saved.turn(now, &self.ring, self.net.port().number());
+        if self.is_settled() {
+            self.saved.turn(now, &self.ring, self.net.port().number());
+        }
         self.net.flush();
     }
 
@@ -419,6 +439,9 @@ impl Membership {
         }
         match how {
             Farewell::Depart | Farewell::WithAll => self.saved.forget(),
+            Farewell::Signal | Farewell::Missed if self.entered => {
+                self.saved.save(hands.now, &self.ring, self.net.port().number());
+            }
             Farewell::Signal | Farewell::Missed => {}
         }
         match how {

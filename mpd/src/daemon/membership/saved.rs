@@ -1,5 +1,6 @@
 //! The ring on disk: a daemon that is started again finds its port, its ring and the others there, so
-//! that islands that all lost their memory still meet (R5).
+//! that islands that all lost their memory still meet (R5). Whoever stood there and was not heard of
+//! since stays there: it may be looked for by the next daemon in vain, but is not lost.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_proto::Time;
-use mpd_proto::ring::{Address, Ring, Seed, Standing};
+use mpd_proto::ring::{Address, DaemonName, MAX_MEMBERS, Ring, Seed, Standing};
 use serde::{Deserialize, Serialize};
 
-/// Changes are gathered for that long before they are written.
+/// From one writing to the next. The first change is written at once: who dies right after it entered
+/// is to be found again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Largest file that is read: 8192 members with 8 addresses each fit.
@@ -26,7 +28,7 @@ struct Image {
     members: Vec<Member>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Member {
     name: String,
@@ -47,8 +49,11 @@ pub(super) struct Before {
 pub(super) struct Saved {
     path: PathBuf,
     ring: String,
+    /// Those whom the daemon before knew.
+    former: Vec<Member>,
     /// Of the list as it was written.
     revision: Option<u64>,
+    written: Option<Time>,
     write_at: Option<Time>,
     forgotten: bool,
 }
@@ -57,35 +62,48 @@ impl Saved {
     /// The file of this run directory, and what is in it if it is about this ring and daemon.
     pub(super) fn open(rundir: &mpd_io::rundir::RunDir, ring: &str, name: &str) -> (Self, Before) {
         let path = rundir.path().join("ring.json");
-        let before = read(&path)
-            .filter(|image| image.ring == ring && image.name == name)
-            .map_or_else(Before::default, |image| image.before(name));
+        let image = read(&path).filter(|image| image.ring == ring && image.name == name);
+        let before = image.as_ref().map_or_else(Before::default, |image| image.before(name));
+        let former = image.map(|image| image.members).unwrap_or_default();
         let ring = ring.to_owned();
-        (Self { path, ring, revision: None, write_at: None, forgotten: false }, before)
+        let (revision, written, write_at) = (None, None, None);
+        (Self { path, ring, former, revision, written, write_at, forgotten: false }, before)
+    }
+
+    /// The user said where to enter: the ring before does not matter.
+    pub(super) fn forget_former(&mut self) {
+        self.former.clear();
     }
 
     pub(super) const fn next_deadline(&self) -> Option<Time> {
         self.write_at
     }
 
-    /// Writes the ring if it changed a while ago.
+    /// Writes the ring if it changed, not too often. For one that is in the ring: until then what the
+    /// daemon before knew is better.
     pub(super) fn turn(&mut self, now: Time, ring: &Ring, port: u16) {
-        if self.forgotten {
-            return;
-        }
         if self.revision != Some(ring.revision()) && self.write_at.is_none() {
-            self.write_at = Some(now + PAUSE);
+            self.write_at = Some(self.written.map_or(now, |at| now.max(at + PAUSE)));
         }
         if self.write_at.is_some_and(|at| at <= now) {
-            self.write_at = None;
-            self.revision = Some(ring.revision());
-            let image = Image::of(ring, &self.ring, port);
-            if let Err(e) = write(&self.path, &image) {
-                log::warn!("cannot write {}: {e}", self.path.display());
-            }
-            // Many who entered at once left their traces.
-            mpd_io::trim_memory();
+            self.save(now, ring, port);
         }
+    }
+
+    /// Writes the ring unless it is written already.
+    pub(super) fn save(&mut self, now: Time, ring: &Ring, port: u16) {
+        if self.forgotten || self.revision == Some(ring.revision()) {
+            return;
+        }
+        self.write_at = None;
+        self.written = Some(now);
+        self.revision = Some(ring.revision());
+        let image = Image::of(ring, &self.ring, port, &self.former);
+        if let Err(e) = write(&self.path, &image) {
+            log::warn!("cannot write {}: {e}", self.path.display());
+        }
+        // Many who entered at once left their traces.
+        mpd_io::trim_memory();
     }
 
     /// This daemon leaves for good: nobody is to be looked for.
@@ -97,28 +115,31 @@ impl Saved {
 }
 
 impl Image {
-    fn of(ring: &Ring, ring_name: &str, port: u16) -> Self {
+    fn of(ring: &Ring, ring_name: &str, port: u16, former: &[Member]) -> Self {
         let there = ring.records().filter(|r| r.standing != Standing::Departed);
         let member = |r: &mpd_proto::ring::Record| Member {
             name: r.name.to_string(),
             ordinal: r.ordinal,
             addresses: r.addresses.clone(),
         };
+        let known =
+            |name: &str| DaemonName::new(name).is_ok_and(|name| ring.record(&name).is_some());
+        let silent = former.iter().filter(|member| !known(&member.name));
         Self {
             ring: ring_name.to_owned(),
             name: ring.name().to_string(),
             port,
-            members: there.map(member).collect(),
+            members: there.map(member).chain(silent.cloned()).take(MAX_MEMBERS).collect(),
         }
     }
 
-    fn before(self, name: &str) -> Before {
-        let others = self.members.into_iter().filter(|m| m.name != name);
+    fn before(&self, name: &str) -> Before {
+        let others = self.members.iter().filter(|m| m.name != name);
         let mut before = Before { port: Some(self.port), ..Before::default() };
         for other in others {
-            for address in other.addresses {
+            for address in &other.addresses {
                 before.seeds.push(Seed { ordinal: other.ordinal, address: address.clone() });
-                before.entries.push(address);
+                before.entries.push(address.clone());
             }
         }
         before

@@ -142,13 +142,13 @@ impl Net {
         address: SocketAddr,
         purpose: Purpose,
     ) -> Result<(), (DialFailure, String)> {
-        let refused = |e: std::io::Error| (DialFailure::Refused, e.to_string());
+        let helpless = |e: std::io::Error| (DialFailure::NoMeans, e.to_string());
         let opening = Opening {
             key: self.myself.keys.connect().clone(),
             me: self.myself.instance,
             peer: None,
             purpose,
-            nonce: random::bytes().map_err(refused)?,
+            nonce: random::bytes().map_err(helpless)?,
             deadline: now + PATIENCE,
         };
         let from = self.port.source();
@@ -161,7 +161,7 @@ impl Net {
             connected: now,
             from: address.ip().to_canonical(),
         };
-        let token = self.insert(registry, line).map_err(refused)?;
+        let token = self.insert(registry, line).map_err(helpless)?;
         if let Some(end) = end {
             self.attempts.own_ends.insert(token, (end, id));
         }

@@ -24,6 +24,8 @@ use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
 
 pub(crate) use dial::{AttemptId, Dialed};
 
+use crate::daemon::throttle::Throttle;
+
 use dial::Attempts;
 use port::Port;
 
@@ -105,6 +107,9 @@ pub(crate) struct Net {
     unflushed: BTreeSet<usize>,
     happened: VecDeque<Happened>,
     most_under_way: usize,
+    /// Of the turn under way.
+    now: Time,
+    strangers: Throttle,
 }
 
 impl Net {
@@ -120,6 +125,8 @@ impl Net {
             unflushed: BTreeSet::new(),
             happened: VecDeque::new(),
             most_under_way: admit::most(descriptors),
+            now: Time::ZERO,
+            strangers: Throttle::default(),
         }
     }
 
@@ -174,6 +181,7 @@ impl Net {
         stream: TcpStream,
         remote: SocketAddr,
     ) {
+        self.now = now;
         let from = remote.ip().to_canonical();
         self.make_room(from);
         if self.attempts.note_own(remote) {
@@ -273,6 +281,7 @@ impl Net {
 
     /// Reads every ready link once, then lets time pass.
     pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
+        self.now = now;
         let mut heard = Vec::new();
         for (token, hung_up) in std::mem::take(&mut self.ready) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
@@ -372,8 +381,18 @@ impl Net {
                 self.missed(attempt, remote, failure(error), error.to_string());
             }
             (Stage::Shaking | Stage::ExpectGreeting { .. }, None) => {
-                log_stranger(remote, error);
+                self.log_stranger(remote, error);
             }
+        }
+    }
+
+    /// A stranger is worth a line in the log, but not one each for a flood of them.
+    fn log_stranger(&mut self, remote: SocketAddr, error: &LinkError) {
+        match error {
+            LinkError::Handshake(
+                HandshakeError::Stranger | HandshakeError::Version(_) | HandshakeError::Malformed,
+            ) => self.strangers.warn(self.now, format_args!("{remote}: {error}")),
+            _ => log::debug!("{remote}: {error}"),
         }
     }
 
@@ -426,25 +445,23 @@ impl Myself {
     }
 }
 
-/// A stranger is worth a line in the log, but not one each for a flood of them.
-fn log_stranger(remote: SocketAddr, error: &LinkError) {
-    match error {
-        LinkError::Handshake(
-            HandshakeError::Stranger | HandshakeError::Version(_) | HandshakeError::Malformed,
-        ) => log::warn!("{remote}: {error}"),
-        _ => log::debug!("{remote}: {error}"),
-    }
-}
-
 fn failure(error: &LinkError) -> DialFailure {
     match error {
         LinkError::Connect(e) if e.kind() == io::ErrorKind::TimedOut => DialFailure::TimedOut,
+        LinkError::Connect(e) if is_our_own(e) => DialFailure::NoMeans,
+        LinkError::Handshake(HandshakeError::NoRandomness(_)) => DialFailure::NoMeans,
         LinkError::Connect(_) => DialFailure::Refused,
         LinkError::Handshake(HandshakeError::TimedOut) => DialFailure::TimedOut,
         LinkError::Handshake(_) | LinkError::Channel(_) | LinkError::Broken(_) | LinkError::Bye => {
             DialFailure::NotProved
         }
     }
+}
+
+/// Errors of connecting that say something of this host and nothing of the other.
+fn is_our_own(error: &io::Error) -> bool {
+    let ours = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
 }
 
 fn ring_purpose(purpose: Purpose) -> Option<ring::Purpose> {
