@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ring::{DaemonName, Instance, Record, Seat};
+use crate::bounded::at_most;
+use crate::ring::{DaemonName, Instance, LIST_CHUNK, MAX_MEMBERS, Record, Seat};
+
+/// Most names in a lap: one that has lost its origin goes round twice.
+const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
 
 /// Daemon to daemon, either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,11 +23,13 @@ pub enum RingMessage {
     /// A part of the sender's whole list.
     List {
         /// At most [`crate::ring::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
     /// Records that changed.
     Update {
         /// At most [`crate::ring::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
     /// Act on this, and carry it to your share of the ring.
@@ -57,6 +63,7 @@ pub struct Scatter {
     /// Where its share ends, exclusive.
     pub until: Seat,
     /// Those who shall act and answer; empty means everybody.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub only: Vec<DaemonName>,
     /// Forwarding steps so far, this one included.
     pub hops: u32,
@@ -75,8 +82,10 @@ pub struct Gathered {
     /// Of this round.
     pub round: u32,
     /// Who answered what.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub answers: Vec<Answer>,
     /// Who could not be reached or did not answer in time.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub lost: Vec<DaemonName>,
     /// The most forwarding steps that anybody of the share was away from the origin.
     pub depth: u32,
@@ -105,6 +114,7 @@ pub struct Lap {
     /// Whether members write their names down.
     pub trace: bool,
     /// The names so far.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_LAP_NAMES>")]
     pub names: Vec<DaemonName>,
 }
 

@@ -293,7 +293,8 @@ impl Listening {
     fn begin(rundir: &RunDir) -> Result<Self> {
         let (lock, listener) = rundir.serve()?;
         let exhausted = Throttle::default();
-        let listening = Self { listener, rundir: rundir.clone(), _lock: lock, ready: true, exhausted };
+        let listening =
+            Self { listener, rundir: rundir.clone(), _lock: lock, ready: true, exhausted };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
     }

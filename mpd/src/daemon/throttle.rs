@@ -52,9 +52,8 @@ mod tests {
     fn of_many_warnings_some_each_minute_are_logged_and_the_rest_counted() {
         let mut throttle = Throttle::default();
         let begin = Time::ZERO + MINUTE;
-        let logged = |throttle: &mut Throttle, now| {
-            (0..1_000).filter(|_| throttle.count(now).0).count()
-        };
+        let logged =
+            |throttle: &mut Throttle, now| (0..1_000).filter(|_| throttle.count(now).0).count();
         assert_eq!(logged(&mut throttle, begin), 20);
         assert_eq!(throttle.count(begin + MINUTE), (true, 980));
         assert_eq!(logged(&mut throttle, begin + MINUTE), 19);

@@ -31,8 +31,8 @@ use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{Port, Wish};
-use crate::daemon::throttle::Throttle;
 use crate::daemon::net::{AttemptId, Happened, Myself, Net};
+use crate::daemon::throttle::Throttle;
 
 /// Divides all durations of the ring, for tests.
 const TIME_SCALE: &str = "MPD_TIME_SCALE";

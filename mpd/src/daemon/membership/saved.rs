@@ -122,7 +122,8 @@ impl Image {
             ordinal: r.ordinal,
             addresses: r.addresses.clone(),
         };
-        let known = |name: &str| DaemonName::new(name).is_ok_and(|name| ring.record(&name).is_some());
+        let known =
+            |name: &str| DaemonName::new(name).is_ok_and(|name| ring.record(&name).is_some());
         let silent = former.iter().filter(|member| !known(&member.name));
         Self {
             ring: ring_name.to_owned(),
