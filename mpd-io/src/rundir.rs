@@ -133,10 +133,10 @@ impl RunDir {
     /// Checks that the directory is one, is ours, and is closed to others.
     fn check(&self) -> Result<(), RunDirError> {
         let metadata = fs::symlink_metadata(&self.path).map_err(|e| Self::system(&self.path, e))?;
-        let problem = if !metadata.is_dir() {
-            "is not a directory".to_owned()
-        } else if metadata.uid() != geteuid().as_raw() {
+        let problem = if metadata.uid() != geteuid().as_raw() {
             format!("belongs to {}", user_name(metadata.uid()))
+        } else if !metadata.is_dir() {
+            "is not a directory".to_owned()
         } else if metadata.permissions().mode() & 0o077 != 0 {
             format!(
                 "is open to other users (mode {:o}, 700 is needed)",

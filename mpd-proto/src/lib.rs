@@ -18,6 +18,7 @@
 //! | [`stdio`] | whole lines out, bounded bytes in |
 #![forbid(unsafe_code)]
 
+mod bounded;
 pub mod channel;
 pub mod frame;
 pub mod hosts;

@@ -53,19 +53,6 @@ fn a_second_one_is_refused_and_says_why() {
 }
 
 #[test]
-fn of_many_started_at_once_one_serves() {
-    let suite = Suite::new();
-    let log = suite.path("mpd.log").display().to_string();
-    let started: Vec<_> =
-        (0..10).map(|_| suite.mpd(&["--daemon", "--log-file", &log]).start()).collect();
-    let codes: Vec<_> = started.into_iter().map(|run| run.wait().exit_code()).collect();
-    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
-    let daemon = suite.daemon();
-    wait_until("one is left", || suite.processes().len() == 1);
-    process::send(daemon.pid, Signal::SIGTERM);
-}
-
-#[test]
 fn a_stale_socket_is_replaced() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();

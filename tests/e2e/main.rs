@@ -4,6 +4,8 @@
 //! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
 //! socket or job directory is left. README.md tells how to run them.
 
+mod attacker;
+mod attacks;
 mod bad_input;
 mod basics;
 mod daemon;
@@ -12,6 +14,9 @@ mod kill;
 mod limits;
 mod members;
 mod mpi;
+#[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
+#[path = "../../mpd-proto/tests/channel/naive.rs"]
+mod naive;
 mod options;
 mod output;
 mod pmi;

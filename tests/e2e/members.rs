@@ -103,7 +103,8 @@ impl Members {
         self.dress(run.arg(self.suite.program("mpd")), index)
     }
 
-    fn dress(&self, run: Run, index: usize) -> Run {
+    /// Adds the words and the environment of this member to a command that starts `mpd`.
+    pub(crate) fn dress(&self, run: Run, index: usize) -> Run {
         let run = run
             .args(["--daemon", "--echo", "--name", &format!("d{index}"), "--ifhn"])
             .arg(self.ip(index))
@@ -114,6 +115,11 @@ impl Members {
             Some(scale) => run.env("MPD_TIME_SCALE", scale.to_string()),
             None => run,
         }
+    }
+
+    /// `mpirun` with these words, through this member.
+    pub(crate) fn mpirun(&self, index: usize, words: &[&str]) -> Run {
+        self.suite.mpirun(words).env("MPD_RUNDIR", self.rundir(index))
     }
 
     /// Starts this one; it enters through the first of those that run.
@@ -176,6 +182,7 @@ impl Members {
     pub(crate) fn kill(&self, index: usize) {
         self.send(index, Signal::SIGKILL);
         self.forget(index);
+        self.suite.expect_ruins(&self.rundir(index));
     }
 
     /// It ends for some reason: waits for that.

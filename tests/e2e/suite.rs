@@ -178,6 +178,11 @@ impl Suite {
         started.logs.insert(log.to_owned());
     }
 
+    /// Whoever served from `rundir` was killed: its socket stays there.
+    pub(crate) fn expect_ruins(&self, rundir: &Path) {
+        self.started().rundirs.remove(rundir);
+    }
+
     fn started(&self) -> MutexGuard<'_, Started> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ring::{DaemonName, Instance, Record, Seat, Sheet};
+use crate::bounded::at_most;
+use crate::ring::{DaemonName, Instance, LIST_CHUNK, MAX_MEMBERS, Record, Seat, Sheet};
+
+/// Most names in a lap: one that has lost its origin goes round twice.
+const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
 
 /// Daemon to daemon, either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,16 +23,19 @@ pub enum RingMessage {
     /// A part of the sender's whole list.
     List {
         /// At most [`crate::ring::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
     /// Records that changed.
     Update {
         /// At most [`crate::ring::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
     /// What daemons have published: all of it behind the last [`RingMessage::List`], else what changed.
     Names {
         /// Together at most [`crate::ring::MAX_SHEET`] bytes of words.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         sheets: Vec<Sheet>,
     },
     /// Act on this, and carry it to your share of the ring.
@@ -62,6 +69,7 @@ pub struct Scatter {
     /// Where its share ends, exclusive.
     pub until: Seat,
     /// Those who shall act and answer; empty means everybody.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub only: Vec<DaemonName>,
     /// Forwarding steps so far, this one included.
     pub hops: u32,
@@ -93,8 +101,10 @@ pub struct Gathered {
     /// Of this round.
     pub round: u32,
     /// Who answered what.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub answers: Vec<Answer>,
     /// Who could not be reached or did not answer in time.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub lost: Vec<DaemonName>,
     /// The most forwarding steps that anybody of the share was away from the origin.
     pub depth: u32,
@@ -123,6 +133,7 @@ pub struct Lap {
     /// Whether members write their names down.
     pub trace: bool,
     /// The names so far.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_LAP_NAMES>")]
     pub names: Vec<DaemonName>,
 }
 

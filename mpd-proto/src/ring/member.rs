@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::id::is_daemon_name;
 
 /// Most addresses in one record.
@@ -186,6 +187,7 @@ pub struct Record {
     /// Processes it takes before another is preferred.
     pub ncpus: u32,
     /// Where it is reached.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
     /// Who declared it dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]

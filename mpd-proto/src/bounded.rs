@@ -1,0 +1,56 @@
+//! Sequences of a bounded length: what a peer sends beyond that is refused before it takes memory.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+/// For `#[serde(deserialize_with = "…")]`: at most `MOST` elements.
+pub(crate) fn at_most<'de, D, T, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_seq(AtMost::<T, MOST>(PhantomData))
+}
+
+struct AtMost<T, const MOST: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for AtMost<T, MOST> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MOST} elements")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = sequence.next_element()? {
+            if elements.len() == MOST {
+                return Err(A::Error::invalid_length(MOST + 1, &self));
+            }
+            elements.push(element);
+        }
+        Ok(elements)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Few {
+        #[serde(deserialize_with = "at_most::<_, _, 3>")]
+        numbers: Vec<u8>,
+    }
+
+    #[test]
+    fn as_many_as_the_bound_are_read_and_one_more_is_refused() {
+        let read = |text| serde_json::from_str::<Few>(text);
+        assert_eq!(read(r#"{"numbers":[1,2,3]}"#).unwrap().numbers, [1, 2, 3]);
+        assert_eq!(read(r#"{"numbers":[]}"#).unwrap().numbers, []);
+        let error = read(r#"{"numbers":[1,2,3,4]}"#).unwrap_err().to_string();
+        assert!(error.contains("at most 3 elements"), "{error}");
+    }
+}
