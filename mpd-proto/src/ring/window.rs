@@ -49,5 +49,7 @@ mod tests {
         assert!(window.enter(6));
         assert!(!window.enter(6));
         assert!(window.seen.len() <= usize::try_from(WINDOW).unwrap());
+        assert!(window.enter(u64::MAX), "whoever lies about its number harms itself");
+        assert!(!window.enter(u64::MAX) && !window.enter(7));
     }
 }

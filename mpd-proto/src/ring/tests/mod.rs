@@ -161,6 +161,18 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
 }
 
 #[test]
+fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody() {
+    let mut ring = Ring::new(second(1), config("a"));
+    tell(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
+    // Somebody of our name answers at the address of b, and another one asks us.
+    link_up(&mut ring, 2, Some(Token(1)), "a", Purpose::Ring);
+    link_up(&mut ring, 3, None, "a", Purpose::Ring);
+    let outputs = drain(&mut ring);
+    assert!(outputs.ends_with(&[Output::Over]), "{outputs:?}");
+    assert_eq!(ring.record(&name("b")).unwrap().standing, Standing::Live);
+}
+
+#[test]
 fn who_slept_judges_nobody_before_it_has_listened_again() {
     let mut ring = Ring::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
