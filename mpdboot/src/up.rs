@@ -136,7 +136,7 @@ impl<'a> Up<'a> {
         before::number(&mut self.roster, existing.as_ref());
         let end = match existing {
             Some(view) => {
-                ring::mark_members(&view, &mut self.rows);
+                ring::mark_own(&view, &mut self.rows);
                 End::Done
             }
             None => self.start_local()?,

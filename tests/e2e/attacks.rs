@@ -428,7 +428,8 @@ fn a9_what_somebody_else_put_where_the_run_directory_should_be_is_not_touched() 
     let home = suite.path("home");
     let place = suite.path("place");
     std::fs::create_dir(&place).expect("a directory");
-    let make: [(&str, &dyn Fn(&Path)); 4] = [
+    type Make<'a> = &'a dyn Fn(&Path);
+    let make: [(&str, Make<'_>); 4] = [
         ("directory", &|path| std::fs::create_dir(path).expect("a directory")),
         ("file", &|path| std::fs::write(path, "").expect("a file")),
         ("symlink", &|path| symlink(&home, path).expect("a link")),

@@ -148,7 +148,9 @@ impl Rig {
 
     /// Kills the daemon of a host as nothing else does.
     pub(crate) fn kill_daemon(&self, host: &str) {
-        self.run(host, &["sh", "-c", "kill -9 $(pidof mpd)"]);
+        let output = self.exec(host, &["sh", "-c", "kill -9 $(pidof mpd)"]);
+        let log = || self.run(host, &["tail", "-n", "30", &format!("/tmp/mpd-0-{host}/mpd.log")]);
+        assert!(output.status.success(), "{host} has no daemon\n{}", log());
     }
 
     /// Whether these hosts form one ring, as each of them sees it: in one order, both links up.

@@ -62,16 +62,12 @@ fn live(view: &RingView) -> BTreeSet<&str> {
     view.members.iter().filter(live).map(|member| member.name.as_str()).collect()
 }
 
-/// Those that are in the ring already need not be started. The first row is this host's.
-pub(super) fn mark_members(view: &RingView, rows: &mut [Row]) {
-    let live = live(view);
-    for (index, row) in rows.iter_mut().enumerate() {
-        if index == 0 || live.contains(row.name.as_str()) {
-            row.fate = Fate::InRing;
-        }
-    }
-    // It may have been started under another name.
+/// This host's daemon, the first row, is in the ring. The others are asked themselves: a member that has
+/// just died may still be listed.
+pub(super) fn mark_own(view: &RingView, rows: &mut [Row]) {
     if let Some(first) = rows.first_mut() {
+        first.fate = Fate::InRing;
+        // It may have been started under another name.
         first.name = view.me.to_string();
     }
 }
