@@ -49,7 +49,7 @@ mod tests {
     fn as_many_as_the_bound_are_read_and_one_more_is_refused() {
         let read = |text| serde_json::from_str::<Few>(text);
         assert_eq!(read(r#"{"numbers":[1,2,3]}"#).unwrap().numbers, [1, 2, 3]);
-        assert_eq!(read(r#"{"numbers":[]}"#).unwrap().numbers, []);
+        assert_eq!(read(r#"{"numbers":[]}"#).unwrap().numbers.len(), 0);
         let error = read(r#"{"numbers":[1,2,3,4]}"#).unwrap_err().to_string();
         assert!(error.contains("at most 3 elements"), "{error}");
     }

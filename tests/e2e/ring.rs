@@ -398,7 +398,7 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
     let one = running[random.below(running.len())];
     let out: Vec<usize> = (1..=most).filter(|index| !running.contains(index)).collect();
     let action = random.below(4);
-    if running.len() < 3 || (action == 0 && !out.is_empty()) {
+    if running.len() < most / 2 || (action == 0 && !out.is_empty()) {
         let newcomer = out[random.below(out.len())];
         // Who crashed knows the others; who never was there, or left, has to be told.
         if ring.rundir(newcomer).join("ring.json").exists() {
