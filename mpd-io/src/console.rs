@@ -1,5 +1,6 @@
 //! What every console has in common: find the daemon, ask, wait for the answer.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use mpd_proto::frame::{self, InvalidFrame};
@@ -100,5 +101,11 @@ impl Console {
                 (None, _) => {}
             }
         }
+    }
+}
+
+impl AsFd for Console {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.conn.as_fd()
     }
 }

@@ -176,7 +176,18 @@ impl KeyFile {
             .map_err(|e| system(&self.path, io::Error::other(e)))?;
         let text = KeyText::new(ring, key.into())
             .ok_or_else(|| KeyFileError::RingName(ring.escape_default().to_string()))?;
-        let created = self.create(&text).map_err(|error| system(&self.path, error))?;
+        self.load_or_store(&text)
+    }
+
+    /// Reads the key; if there is no file, makes one with this text, which came from another host.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn load_or_store(&self, text: &KeyText) -> Result<(KeyText, Origin), KeyFileError> {
+        if let Some(key) = self.load()? {
+            return Ok((key, Origin::Found));
+        }
+        let created = self.create(text).map_err(|error| system(&self.path, error))?;
         let origin = if created { Origin::Created } else { Origin::Found };
         match self.load()? {
             Some(key) => Ok((key, origin)),

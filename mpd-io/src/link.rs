@@ -20,8 +20,8 @@ use crate::tcp;
 /// Bytes read in one turn at most, so that one busy peer cannot starve the others.
 const READ_PER_TURN: usize = 1 << 20;
 
-/// Bytes asked of the socket at a time.
-const CHUNK: usize = 64 * 1024;
+/// Good size of the buffer for [`Link::turn`].
+pub const CHUNK: usize = 64 * 1024;
 
 /// What a link has to say.
 #[derive(Debug)]
@@ -205,18 +205,23 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what is there, a bounded amount, and appends what it says to `heard`. `true`: more may be
-    /// there, call again.
+    /// Reads what is there, a bounded amount, by way of `buffer`, and appends what it says to `heard`.
+    /// `true`: more may be there, call again. A read that does not fill the buffer is the last one (what
+    /// comes later makes an event of its own) unless the peer `hung_up`: then the end is read, too.
     ///
     /// # Errors
     /// [`LinkError`]: the link is over. What was heard before counts.
-    pub fn turn(&mut self, heard: &mut Vec<Heard>) -> Result<bool, LinkError> {
+    pub fn turn(
+        &mut self,
+        buffer: &mut [u8],
+        hung_up: bool,
+        heard: &mut Vec<Heard>,
+    ) -> Result<bool, LinkError> {
         self.connected(heard)?;
         self.advance(heard)?;
-        let mut buffer = [0_u8; CHUNK];
         let mut total = 0;
         while total < READ_PER_TURN {
-            let wanted = self.wanted();
+            let wanted = self.wanted().min(buffer.len());
             if wanted == 0 {
                 return Ok(false);
             }
@@ -225,6 +230,9 @@ impl Link {
                 Ok(n) => {
                     total += n;
                     self.take(&buffer[..n], heard)?;
+                    if n < wanted && !hung_up {
+                        return Ok(false);
+                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -239,7 +247,7 @@ impl Link {
             Phase::Connecting(_) => 0,
             Phase::Initiating(initiator) => initiator.wanted(),
             Phase::Responding(responder) => responder.wanted(),
-            Phase::Open(_) | Phase::Draining => CHUNK,
+            Phase::Open(_) | Phase::Draining => usize::MAX,
         }
     }
 

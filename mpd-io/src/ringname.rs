@@ -75,6 +75,12 @@ impl RingName {
         &self.0
     }
 
+    /// The variables that tell the name where no option does. Whoever starts a daemon for a certain
+    /// ring takes them out of its environment.
+    pub fn variables() -> impl Iterator<Item = &'static str> {
+        [VARIABLE, "MPD_CON_EXT"].into_iter().chain(BATCH_JOBS)
+    }
+
     /// What it adds to the name of a directory.
     pub fn suffix(&self) -> String {
         if self.0.is_empty() { String::new() } else { format!("-{}", self.0) }

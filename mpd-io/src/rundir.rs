@@ -57,6 +57,14 @@ pub enum RunDirError {
         /// The directory.
         path: String,
     },
+    /// Nothing is stale: a daemon lives.
+    #[error(
+        "a daemon is running with {path}, so nothing is removed; 'mpdexit localmpd' ends that daemon"
+    )]
+    Alive {
+        /// The directory.
+        path: String,
+    },
     /// The system refuses.
     #[error("{path}: {error}")]
     System {
@@ -140,6 +148,22 @@ impl RunDir {
         Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
     }
 
+    /// Makes the directory and the one of the records, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when one is not to be trusted or cannot be made.
+    pub fn prepare(&self) -> Result<(), RunDirError> {
+        for directory in [self.path.clone(), self.jobs()] {
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Self::system(&directory, e));
+                }
+                _ => self.check()?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the directory if needed, takes its lock, and listens on its socket.
     ///
     /// # Errors
@@ -149,19 +173,9 @@ impl RunDir {
         if socket.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(RunDirError::TooLong { path: socket.display().to_string() });
         }
-        for directory in [self.path.clone(), self.jobs()] {
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Self::system(&directory, e));
-                }
-                _ => self.check()?,
-            }
-        }
-        let path = self.path.join("mpd.lock");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(|e| Self::system(&path, e))?;
-        let lock = self.lock(file).map_err(|e| match e {
+        self.prepare()?;
+        let path = self.lock_file();
+        let lock = self.lock(self.open_lock()?).map_err(|e| match e {
             Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
             e => Self::system(&path, e.into()),
         })?;
@@ -176,6 +190,55 @@ impl RunDir {
             })
             .map_err(|e| Self::system(&socket, e))?;
         Ok((lock, listener))
+    }
+
+    /// Removes what a daemon that died left behind: its socket, and whatever its lock file says. Gives
+    /// what was removed. Records of jobs stay: managers may live, and the next daemon sees to them.
+    ///
+    /// # Errors
+    /// [`RunDirError::Alive`] while a daemon lives; others as for [`RunDir::serve`].
+    pub fn clean(&self) -> Result<Vec<PathBuf>, RunDirError> {
+        match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            _ => self.check()?,
+        }
+        let (socket, path) = (self.socket(), self.lock_file());
+        if fs::symlink_metadata(&socket).is_err() && fs::symlink_metadata(&path).is_err() {
+            return Ok(Vec::new());
+        }
+        let alive = || RunDirError::Alive { path: self.path.display().to_string() };
+        // Held until the end, so that no daemon begins meanwhile.
+        let lock = self.open_lock()?;
+        let lock = self.lock(lock).map_err(|e| match e {
+            Errno::EWOULDBLOCK => alive(),
+            e => Self::system(&path, e.into()),
+        })?;
+        if self.is_served() {
+            return Err(alive());
+        }
+        let mut removed = Vec::new();
+        match fs::remove_file(&socket) {
+            Ok(()) => removed.push(socket),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Self::system(&socket, e)),
+        }
+        if lock.metadata().is_ok_and(|m| m.len() > 0) {
+            lock.set_len(0).map_err(|e| Self::system(&path, e))?;
+            removed.push(path);
+        }
+        Ok(removed)
+    }
+
+    /// Where the lock is.
+    fn lock_file(&self) -> PathBuf {
+        self.path.join("mpd.lock")
+    }
+
+    fn open_lock(&self) -> Result<File, RunDirError> {
+        let path = self.lock_file();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(&path).map_err(|e| Self::system(&path, e))
     }
 
     /// Takes the lock. A holder that serves nobody is just starting or just dying (the kernel lifts the
@@ -278,6 +341,24 @@ mod tests {
         }
         assert!(gone(), "nobody listens on a stale socket");
         rundir.serve().unwrap();
+    }
+
+    #[test]
+    fn stale_files_are_removed_and_those_of_a_living_daemon_and_of_jobs_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = at(dir.path().join("r"));
+        assert!(rundir.clean().unwrap().is_empty(), "there is no directory");
+        let daemon = rundir.serve().unwrap();
+        fs::write(rundir.record(7), "{}").unwrap();
+        // Whoever connects is not answered, as by a daemon that hangs.
+        assert!(matches!(rundir.clean(), Err(RunDirError::Alive { .. })));
+        assert!(rundir.socket().exists());
+        drop(daemon);
+        fs::write(rundir.lock_file(), "1234").unwrap();
+        assert_eq!(rundir.clean().unwrap(), [rundir.socket(), rundir.lock_file()]);
+        assert!(!rundir.socket().exists());
+        assert!(rundir.record(7).exists());
+        assert!(rundir.clean().unwrap().is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`frame`] | bytes to frames on every stream of the suite |
 //! | [`message`] | the typed messages, one enum per channel and direction |
+//! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
 //! | [`manager`] | the life of one job on one host |
 //! | [`ring`] | one daemon's membership of the ring, scatters and laps |
@@ -20,6 +21,7 @@
 mod bounded;
 pub mod channel;
 pub mod frame;
+pub mod hosts;
 pub mod id;
 pub mod job;
 pub mod manager;

@@ -4,12 +4,14 @@
 //!     t-bench stdout [megabytes=200] [repetitions=N]       output of four ranks, plain and labelled
 //!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, less the start
 //!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
+//!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
 //!
 //! Runs of all contestants alternate, and who begins changes; the table shows medians, minima and
 //! the ratio of the medians. It is Markdown. Nothing is decided here: budgets are DESIGN.md 7's.
 #![expect(clippy::print_stdout, reason = "prints its table")]
 
 mod contest;
+mod echo;
 mod floor;
 mod programs;
 
@@ -23,13 +25,19 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next().unwrap_or_default();
     let options: Vec<_> = arguments.collect();
+    if what == "echo" {
+        // One member of the bare ring.
+        let result = echo::member(options.first().map_or("", String::as_str));
+        return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let bench: fn(&Options) -> Result<(), String> = match what.as_str() {
         "start" => start,
         "stdout" => stdout,
         "pmi" => pmi,
         "jobs" => jobs,
+        "ring" => ring,
         _ => {
-            println!("usage: t-bench start|stdout|pmi|jobs [NAME=VALUE...]");
+            println!("usage: t-bench start|stdout|pmi|jobs|ring [NAME=VALUE...]");
             return ExitCode::from(2);
         }
     };
@@ -46,7 +54,7 @@ fn main() -> ExitCode {
 struct Options(Vec<(String, String)>);
 
 impl Options {
-    const KNOWN: [&str; 4] = ["ranks", "repetitions", "megabytes", "count"];
+    const KNOWN: [&str; 6] = ["ranks", "repetitions", "megabytes", "count", "members", "laps"];
 
     fn parse(words: &[String]) -> Result<Self, String> {
         let pairs = words.iter().map(|word| match word.split_once('=') {
@@ -168,5 +176,22 @@ fn jobs(options: &Options) -> Result<(), String> {
     let jobs = u32::try_from(count).map_err(|_| "too many jobs")?;
     let rate = |time: Measured| f64::from(jobs) / time.as_secs_f64();
     println!("{}", contest::table(&results, "jobs/s", rate));
+    Ok(())
+}
+
+fn ring(options: &Options) -> Result<(), String> {
+    let laps = options.number("laps", 20)?;
+    let repetitions = options.number("repetitions", 15)?;
+    for members in options.numbers("members", &[16, 211])? {
+        let hops = u32::try_from(members * laps).map_err(|_| "too many hops")?;
+        let mut bare = echo::Bare::start(members)?;
+        let daemons = echo::Daemons::start(members)?;
+        let mut contest = Contest::new(format!("a hop of {laps} laps round {members} members"));
+        contest.add("floor: processes that echo over TCP", move || bare.laps(laps));
+        contest.add("daemons", move || daemons.laps(members, laps));
+        let results = contest.run(repetitions);
+        let per_hop = |m: Duration| m.as_secs_f64() * 1e6 / f64::from(hops);
+        println!("{}", contest::table(&results, "us per hop", per_hop));
+    }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Real MPI libraries, as far as scripts/prepare-test-env could get them. A library that is not
 //! there gives a line that says so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::signal::Signal;
 
 use crate::run::{Run, sample, wait_until};
-use crate::suite::{Suite, skip};
+use crate::suite::Suite;
+use mpd_tests::surroundings::{setting, skip};
 
 /// A library's programs, all compiled from tests/mpi.
 struct Library {
@@ -154,24 +155,4 @@ fn python_runs_on_three_ranks() {
         assert!(line.starts_with(&format!("rank {rank} of 3 sum 3 ")), "{output}");
     }
     assert_eq!(output.out().lines().count(), 3, "{output}");
-}
-
-/// A setting of target/test-env/env.sh, unless the environment has one.
-fn setting(name: &str) -> Option<String> {
-    if let Ok(value) = std::env::var(name) {
-        return Some(value);
-    }
-    let text = env_files().into_iter().find_map(|path| std::fs::read_to_string(path).ok())?;
-    let prefix = format!("{name}=");
-    text.lines().find_map(|line| Some(line.strip_prefix(&prefix)?.to_owned()))
-}
-
-/// Where scripts/prepare-test-env may have written: below the target directory in use, or the
-/// ordinary one.
-fn env_files() -> Vec<PathBuf> {
-    let name = "test-env/env.sh";
-    let here = std::env::current_exe().expect("its own path");
-    let mut files: Vec<_> = here.ancestors().take(5).map(|above| above.join(name)).collect();
-    files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(name));
-    files
 }

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub(crate) use mpd_tests::surroundings::{skip, tell};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -347,18 +347,6 @@ fn original(name: &str) -> PathBuf {
     let directory = directory.expect("a directory").to_owned();
     let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
     elsewhere.map_or(directory, PathBuf::from).join(name)
-}
-
-/// A line that is seen although the test passes.
-pub(crate) fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Says visibly why a test does nothing here. With `MPD_TEST_NO_SKIP=1` that is a failure.
-pub(crate) fn skip(why: &str) {
-    let forbidden = std::env::var_os("MPD_TEST_NO_SKIP").is_some_and(|value| value == "1");
-    assert!(!forbidden, "nothing may be skipped, and this cannot run: {why}");
-    tell(&format!("SKIP: {why}"));
 }
 
 pub(crate) fn is_root() -> bool {

@@ -7,8 +7,11 @@
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/checks.rs"]
 mod checks;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/hosts.rs"]
 mod hosts;
+#[path = "../sim/names.rs"]
+mod names;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/network.rs"]
 mod network;
@@ -63,6 +66,11 @@ fn a_lap_during_a_loss_comes_home_or_is_reported_lost() {
 #[test]
 fn a_scatter_reaches_all_and_names_who_is_missing() {
     play("scatter");
+}
+
+#[test]
+fn a_published_name_is_known_to_all_and_vanishes_with_its_job_and_its_daemon() {
+    play("names");
 }
 
 fn play(name: &str) {
@@ -138,6 +146,26 @@ fn obey(world: &mut World, command: &str) {
         ["scatter", who] => {
             world.scatter(host(who), b"a story");
         }
+        ["publish", who, name] => {
+            world.publish(host(who), name);
+        }
+        ["unpublish", who, name] => {
+            let who = host(who);
+            let claim = world.ring(who).lookup(name).map(|(_, claim)| claim.job.clone());
+            world.unpublish(who, name, claim.expect("a published name"));
+        }
+        ["job-over", who, job] => {
+            world.input(host(who), Input::JobOver(job.parse().expect("a job")));
+        }
+        ["names", who] => {
+            let who = host(who);
+            let names = world.ring(who).names().into_iter();
+            let names = names.map(|(owner, claim)| {
+                format!("{} = {} of {} by {owner}", claim.name, claim.value, claim.job)
+            });
+            let text = format!("< [{}]", names.collect::<Vec<_>>().join(", "));
+            world.trace.say(world.now, &world.hosts[who].name, &text);
+        }
         ["list", who] => {
             let who = host(who);
             let members = world.ring(who).members();
@@ -158,8 +186,8 @@ fn start(options: &[&str], size: usize) -> Start {
         }
         ["as", ordinal] => Start {
             ordinal: Some(ordinal.parse().expect("a number")),
-            entry: Vec::new(),
             seeds: (0..size).collect(),
+            ..Start::default()
         },
         _ => panic!("boot HOST [via HOST... | as ORDINAL]"),
     }

@@ -4,6 +4,7 @@
 pub mod digest;
 pub mod lines;
 pub mod random;
+pub mod surroundings;
 
 use std::io::Write;
 use std::os::fd::AsFd;

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_proto::message::ScatterId;
-use mpd_proto::ring::{DaemonName, Instance, MAX_CANDIDATES, Output, RequestId, Ring, Standing};
+use mpd_proto::ring::{
+    DaemonName, Instance, MAX_CANDIDATES, Output, Publication, RequestId, Ring, Standing,
+};
 
+use crate::names::{Published, names_agree};
 use crate::world::{SECOND, World};
 
 /// A request is answered after its deadline at the latest; a frozen daemon answers when it thaws.
@@ -28,10 +31,11 @@ pub(crate) struct Watch {
     owned: BTreeMap<DaemonName, u64>,
     requests: BTreeMap<RequestId, Request>,
     delivered: BTreeSet<(usize, u32, ScatterId)>,
+    pub(crate) names: Published,
     pub(crate) changed: u64,
     pub(crate) most_hops: u32,
-    /// Requests answered: whole scatters, partial ones, laps home, laps lost.
-    pub(crate) replies: [u64; 4],
+    /// Requests answered: whole scatters, partial ones, laps home, laps lost, names published, not.
+    pub(crate) replies: [u64; 6],
 }
 
 impl Watch {
@@ -86,6 +90,10 @@ impl Watch {
     }
 
     fn descriptors_stay_bounded(&mut self, now: u64, host: usize, ring: &Ring) {
+        // Few are always right, and members are costly to count at each step.
+        if ring.descriptors() <= 16 {
+            return;
+        }
         let members = ring.members().len().max(2);
         let bound = 16 + 4 * members.ilog2() as usize + 2 * MAX_CANDIDATES + members;
         if ring.descriptors() > bound {
@@ -99,6 +107,7 @@ impl Watch {
 
     /// A scatter, a lap is answered once.
     pub(crate) fn replied(&mut self, host: usize, now: u64, output: &Output) {
+        self.names.said(host, output);
         let (request, kind) = match output {
             Output::Scattered { request, missing, .. } => {
                 (request, usize::from(!missing.is_empty()))
@@ -106,6 +115,13 @@ impl Watch {
             Output::LapsHome { request, .. } => (request, 2),
             Output::LapLost { request, .. } => (request, 3),
             Output::Refused(request) => (request, 1),
+            Output::Published { request, result } => {
+                (request, if *result == Publication::Done { 4 } else { 5 })
+            }
+            Output::Unpublished { request, .. } => {
+                self.requests.remove(request);
+                return;
+            }
             _ => return,
         };
         self.replies[kind] += 1;
@@ -125,13 +141,16 @@ impl Watch {
 
     pub(crate) fn forget_daemon(&mut self, host: usize) {
         self.seen.remove(&host);
+        self.names.forget_daemon(host);
     }
 }
 
 /// Every violation of what must hold after a calm time, among the daemons of `group`.
 pub(crate) fn after_calm(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut violations = Vec::new();
-    for check in [lists_equal_the_reachable, links_agree, one_cycle, nothing_is_pending] {
+    for check in
+        [lists_equal_the_reachable, links_agree, one_cycle, nothing_is_pending, names_agree]
+    {
         violations.extend(check(world, group));
     }
     violations

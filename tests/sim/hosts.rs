@@ -1,8 +1,8 @@
 //! What may be done to a host: its daemon starts, is killed, is frozen; its power fails.
 
-use mpd_proto::ring::{Instance, Ring, RingConfig, Seed};
+use mpd_proto::ring::{Address, Instance, Ring, RingConfig, Seed};
 
-use crate::world::{Start, World};
+use crate::world::{Happening, MS, Start, World};
 
 impl World {
     /// A daemon without memory starts on a powered host.
@@ -14,12 +14,12 @@ impl World {
         bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
         bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
         let instance = Instance::from_bytes(bytes);
-        let address = |&of: &usize| self.hosts[of].address.clone();
+        let address = |&of: &usize| self.hosts[of].alias.clone();
         let seed = |of: &usize| Seed { ordinal: *of as u64, address: address(of) };
         let config = RingConfig {
             name: self.hosts[host].name.clone(),
             instance,
-            addresses: vec![self.hosts[host].address.clone()],
+            addresses: vec![start.address.clone().unwrap_or(self.hosts[host].address.clone())],
             ncpus: 1,
             ordinal: start.ordinal,
             entry: start.entry.iter().map(address).collect(),
@@ -37,6 +37,27 @@ impl World {
         machine.ring = Some(ring);
         self.note(host, "boots", 0);
         self.perform(host);
+    }
+
+    /// The host is seen under another address from now on; its connections are gone. The daemon hears
+    /// of it in a while.
+    pub(crate) fn readdress(&mut self, host: usize) {
+        let machine = &mut self.hosts[host];
+        machine.moves += 1;
+        machine.address =
+            Address::new(&format!("h{host}.{}:1", machine.moves)).expect("an address");
+        self.note(host, "moves", 0);
+        for (connection, side) in std::mem::take(&mut self.hosts[host].ends).into_values() {
+            self.tear(connection, side);
+        }
+        self.learn(host);
+    }
+
+    /// The daemon is going to learn its address.
+    pub(crate) fn learn(&mut self, host: usize) {
+        let life = self.hosts[host].life;
+        let at = self.now + self.random.below(3000) as u64 * MS;
+        self.push(at, Happening::Learn { host, life });
     }
 
     pub(crate) fn thaw(&mut self, host: usize) {

@@ -14,7 +14,7 @@ fn booted(size: usize) -> World {
     world.watch.sparse = size > 64;
     let seeds: Vec<usize> = (0..size).collect();
     for host in 0..size {
-        let start = Start { ordinal: Some(host as u64), entry: Vec::new(), seeds: seeds.clone() };
+        let start = Start { ordinal: Some(host as u64), seeds: seeds.clone(), ..Start::default() };
         world.boot(host, &start);
     }
     world
@@ -42,11 +42,16 @@ fn story(size: usize) -> String {
     // Time for the chords.
     world.pass(6 * SECOND);
     world.scatter(size / 2, b"to all");
+    world.publish(size / 2, "service");
     world.lap(0, 1, false);
     world.pass(9 * SECOND);
     let steps = world.watch.most_hops;
     assert!(steps <= size.next_power_of_two().ilog2(), "{steps} steps in a ring of {size}");
-    assert_eq!(world.watch.replies, [1, 0, 1, 0], "whole, partial, home, lost");
+    assert_eq!(
+        world.watch.replies,
+        [1, 0, 1, 0, 1, 0],
+        "whole, partial, home, lost, published, not"
+    );
     let lost = size / 2;
     (1..=lost).for_each(|host| world.power_off(host));
     let healed = until_whole(&mut world, (0..size).filter(|host| !(1..=lost).contains(host)));

@@ -235,6 +235,16 @@ impl World {
         }
     }
 
+    /// One side's address is gone: it hears of that at once, the other when it sends.
+    pub(crate) fn tear(&mut self, id: u64, side: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.vanish(side);
+        let host = connection.hosts[side];
+        if let Some(link) = connection.links[side] {
+            self.input(host, Input::LinkClosed(link));
+        }
+    }
+
     /// After a change of the network: kernels send again what waits.
     pub(crate) fn kick(&mut self) {
         let ids: Vec<u64> = self.connections.keys().copied().collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mpd_proto::ring::{Input, Rules, Standing};
+use mpd_proto::ring::{DaemonName, Input, Rules, Standing};
 
 use crate::checks;
 use crate::world::{SECOND, Start, World};
@@ -13,7 +13,7 @@ fn booted(size: usize, rules: Rules) -> World {
     world.rules = rules;
     for host in 0..size {
         let seeds = (0..size).collect();
-        world.boot(host, &Start { ordinal: Some(host as u64), entry: Vec::new(), seeds });
+        world.boot(host, &Start { ordinal: Some(host as u64), seeds, ..Start::default() });
     }
     // Without widening, or with a rule less, rings of many are slow to find themselves.
     world.pass(10 * SECOND);
@@ -199,11 +199,91 @@ fn r6_two_who_cannot_reach_each_other_move_apart() {
 }
 
 #[test]
+fn r5_two_who_both_moved_while_apart_meet_again_by_the_host_file() {
+    let mut world = World::new(7, 2);
+    (0..2).for_each(|host| world.readdress(host));
+    for host in 0..2 {
+        let start = Start { ordinal: Some(host as u64), seeds: vec![0, 1], ..Start::default() };
+        world.boot(host, &start);
+    }
+    world.pass(5 * SECOND);
+    assert!(is_whole(&world, 0..2), "the ring is whole at first");
+    cut(&mut world, 0, 1);
+    (0..2).for_each(|host| world.readdress(host));
+    world.pass(15 * SECOND);
+    assert!(is_whole(&world, [0]) && is_whole(&world, [1]), "two rings");
+    heal(&mut world);
+    world.pass(10 * SECOND);
+    assert!(is_whole(&world, 0..2));
+}
+
+#[test]
+fn who_moves_is_back_as_soon_as_it_knows_its_address() {
+    let mut world = entered(4, Rules::default());
+    for host in [1, 2, 1] {
+        world.readdress(host);
+        world.pass(20 * SECOND);
+        assert!(is_whole(&world, 0..4));
+        let address = &world.hosts[host].address;
+        let told = world.ring(0).record(&world.hosts[host].name).expect("a record");
+        assert_eq!(told.addresses, std::slice::from_ref(address));
+    }
+}
+
+/// Two hosts whose daemons bear one name, and a third; all start at once. Who runs after a while.
+fn doubles(seed: u64, entries: [Vec<usize>; 3]) -> (World, Vec<usize>) {
+    let mut world = World::new(seed, 3);
+    world.hosts[1].name = world.hosts[0].name.clone();
+    for (host, entry) in entries.into_iter().enumerate().rev() {
+        world.boot(host, &Start { entry, ..Start::default() });
+    }
+    world.pass(30 * SECOND);
+    let running: Vec<usize> = world.running().into_iter().filter(|host| *host < 2).collect();
+    // Hosts are found by their names from here on.
+    world.hosts[1 - running[0]].name = DaemonName::new("nobody").expect("a name");
+    (world, running)
+}
+
+#[test]
+fn of_two_newcomers_of_one_name_that_ask_each_other_one_stays() {
+    for seed in 0..64 {
+        let (_, running) = doubles(seed, [vec![1], vec![0], vec![]]);
+        assert_eq!(running.len(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn of_two_of_one_name_that_enter_at_once_one_gets_in() {
+    for seed in 0..64 {
+        for entries in [[vec![1, 2], vec![0, 2], vec![]], [vec![2], vec![2], vec![]]] {
+            let (world, running) = doubles(seed, entries);
+            assert_eq!(running.len(), 1, "seed {seed}");
+            assert!(is_whole(&world, [running[0], 2]), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_of_a_name_that_is_taken_goes_whoever_asks() {
+    for seed in 0..64 {
+        let mut world = World::new(seed, 3);
+        world.hosts[2].name = world.hosts[0].name.clone();
+        world.boot(0, &Start { seeds: vec![0, 1, 2], ..Start::default() });
+        world.boot(1, &Start { entry: vec![0], ..Start::default() });
+        world.pass(3 * SECOND);
+        world.boot(2, &Start { entry: vec![1], ..Start::default() });
+        world.pass(20 * SECOND);
+        assert_eq!(world.running(), BTreeSet::from([0, 1]), "seed {seed}");
+        assert!(is_whole(&world, [0, 1]), "seed {seed}");
+    }
+}
+
+#[test]
 fn r5_two_who_left_and_came_back_apart_meet_again() {
     // Each has the other as departed, and nobody else is left who could tell.
     let mut world = booted(4, Rules::default());
     let file =
-        |host| Start { ordinal: Some(host as u64), entry: Vec::new(), seeds: (0..4).collect() };
+        |host| Start { ordinal: Some(host as u64), seeds: (0..4).collect(), ..Start::default() };
     world.input(1, Input::Leave);
     world.input(2, Input::Leave);
     world.pass(SECOND);

@@ -1,11 +1,12 @@
 //! One random schedule: daemons start, a minute of faults, calm in one of three shapes, judgement.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use mpd_proto::ring::Input;
 
 use crate::checks;
-use crate::world::{MS, SECOND, Start, World};
+use crate::world::{Happening, MS, SECOND, Start, World};
 
 const CHAOS_FROM: u64 = 6 * SECOND;
 const CHAOS_UNTIL: u64 = 61 * SECOND;
@@ -28,7 +29,7 @@ pub(crate) struct Outcome {
     pub(crate) settled: u64,
     pub(crate) fingerprint: u64,
     pub(crate) lines: Vec<String>,
-    pub(crate) replies: [u64; 4],
+    pub(crate) replies: [u64; 6],
     pub(crate) shape: Shape,
 }
 
@@ -40,35 +41,44 @@ impl Outcome {
             settled: 0,
             fingerprint: 0,
             lines: Vec::new(),
-            replies: [0; 4],
+            replies: [0; 6],
             shape: Shape::Healed,
         }
     }
 }
 
-/// Runs the schedule of `seed`; `members` fixes the number of hosts.
-pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
+/// Runs the schedule of `seed`; `members` bounds the number of hosts, else 2 to 16.
+pub(crate) fn run(seed: u64, members: Option<RangeInclusive<usize>>, record: bool) -> Outcome {
     let shape = match seed % 3 {
         0 => Shape::Healed,
         1 => Shape::Halves,
         _ => Shape::PairCut,
     };
-    let drawn = usize::try_from(seed / 3 % 11).expect("a small number");
+    let members = members.unwrap_or(2..=16);
     // Two hosts that cannot reach each other need two others between them.
-    let size = members.unwrap_or(if shape == Shape::PairCut { 5 + drawn % 8 } else { 2 + drawn });
+    let least = if shape == Shape::PairCut { 5.max(*members.start()) } else { *members.start() };
+    let span = members.end().saturating_sub(least) as u64 + 1;
+    let size = least + usize::try_from(seed / 3 % span).expect("a number of hosts");
     let mut world = World::new(seed, size);
+    world.watch.sparse = size > 64;
     world.trace.records = record;
     let booted = world.random.below(2) == 0;
+    // Without a host file nobody finds hosts that have all moved.
+    let moves = booted && world.random.below(3) == 0;
+    if moves {
+        (0..size).for_each(|host| world.readdress(host));
+    }
     for host in 0..size {
         world.boot(host, &first_start(host, size, booted));
-        let pause = world.random.below(300) as u64 * MS;
+        // Half of the time before the chaos, at most.
+        let pause = world.random.below(300.min(3000 / size)) as u64 * MS;
         world.pass(pause);
     }
     world.run(CHAOS_FROM);
     while world.now < CHAOS_UNTIL {
         let pause = 100 * MS + world.random.below(3000) as u64 * MS;
         world.pass(pause);
-        fault(&mut world, booted);
+        fault(&mut world, booted, moves);
     }
     let groups = calm(&mut world, shape, booted);
     let from = world.now;
@@ -95,10 +105,10 @@ pub(crate) fn run(seed: u64, members: Option<usize>, record: bool) -> Outcome {
 fn first_start(host: usize, size: usize, booted: bool) -> Start {
     let seeds = (0..size).collect();
     if booted {
-        Start { ordinal: Some(host as u64), entry: Vec::new(), seeds }
+        Start { ordinal: Some(host as u64), seeds, ..Start::default() }
     } else {
         let entry = if host == 0 { Vec::new() } else { vec![0, host - 1] };
-        Start { ordinal: None, entry, seeds }
+        Start { entry, seeds, ..Start::default() }
     }
 }
 
@@ -113,20 +123,25 @@ fn restart(world: &mut World, host: usize, booted: bool) {
     world.boot(host, &start);
 }
 
-fn fault(world: &mut World, booted: bool) {
+fn fault(world: &mut World, booted: bool, moves: bool) {
     let size = world.hosts.len();
     let host = world.random.below(size);
     let other = world.random.below(size);
-    match world.random.below(18) {
+    match world.random.below(24) {
         0 => world.power_off(host),
         1 => {
-            let rack = 1 + world.random.below(4);
+            // In a ring of many, up to a half at once.
+            let rack = 1 + world.random.below(4.max(size / 2));
             (0..rack).for_each(|next| world.power_off((host + next) % size));
         }
         2 | 3 => world.kill(host),
         4..=6 => {
-            world.power_on(host);
-            restart(world, host, booted);
+            // As many come back at once as may have gone.
+            for next in 0..=world.random.below(size.div_ceil(32)) {
+                let host = (host + next) % size;
+                world.power_on(host);
+                restart(world, host, booted);
+            }
         }
         7 => {
             world.set_reach(host, other, false);
@@ -152,15 +167,64 @@ fn fault(world: &mut World, booted: bool) {
             let laps = 1 + u32::try_from(other % 4).expect("a small number");
             world.lap(host, laps, true);
         }
-        _ => world.input(host, Input::Leave),
+        17 => world.input(host, Input::Leave),
+        // Few names, so that some are wanted by several.
+        18..=20 => drop(world.publish(host, &format!("name {}", other % 4))),
+        21 => take_back(world),
+        22 => swizzle(world),
+        _ if moves => move_away(world, host),
+        _ => {}
     }
+}
+
+/// A name is unpublished, or its job is over.
+fn take_back(world: &mut World) {
+    let published = world.watch.names.claims.len().max(1);
+    let chosen = world.random.below(published);
+    let claim = world.watch.names.claims.iter().nth(chosen);
+    let Some((host, claim)) = claim.map(|((host, _), claim)| (*host, claim.clone())) else {
+        return;
+    };
+    if world.random.below(2) == 0 {
+        world.unpublish(host, &claim.name, claim.job);
+    } else {
+        world.input(host, Input::JobOver(claim.job));
+    }
+}
+
+/// Hosts are clogged one after the other, and are free again in another order.
+fn swizzle(world: &mut World) {
+    for host in 0..world.hosts.len() {
+        if world.random.below(2) == 0 {
+            let extra = world.random.below(4000) as u64 * MS;
+            let from = world.now + world.random.below(3000) as u64 * MS;
+            let until = from + world.random.below(6000) as u64 * MS;
+            world.push(from, Happening::Clog { host, extra });
+            world.push(until, Happening::Clog { host, extra: 0 });
+        }
+    }
+}
+
+/// A host is seen under another address from now on; its daemon may have restarted meanwhile, and may
+/// still believe in the old one.
+fn move_away(world: &mut World, host: usize) {
+    let old = world.hosts[host].address.clone();
+    if world.random.below(2) == 0 {
+        return world.readdress(host);
+    }
+    world.power_off(host);
+    world.readdress(host);
+    world.power_on(host);
+    let mut start = first_start(host, world.hosts.len(), true);
+    start.address = (world.random.below(2) == 0).then_some(old);
+    world.boot(host, &start);
+    world.learn(host);
 }
 
 /// Cuts the hosts in two.
 fn split(world: &mut World) -> [BTreeSet<usize>; 2] {
     let size = world.hosts.len();
-    let mask = world.random.bits();
-    let (one, two): (Vec<usize>, Vec<usize>) = (0..size).partition(|host| mask >> host & 1 == 1);
+    let (one, two): (Vec<usize>, Vec<usize>) = (0..size).partition(|_| world.random.below(2) == 0);
     for &a in &one {
         for &b in &two {
             world.set_reach(a, b, false);
@@ -180,6 +244,8 @@ fn heal(world: &mut World) {
 /// Ends the faults; the groups that remain.
 fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
     let size = world.hosts.len();
+    // Whatever was to be clogged later is not.
+    world.pass(10 * SECOND);
     heal(world);
     for host in 0..size {
         world.hosts[host].clog = 0;
@@ -195,7 +261,9 @@ fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
             let one = world.random.below(size);
             let two = (one + 1 + world.random.below(size - 1)) % size;
             world.set_reach(one, two, false);
-            world.set_reach(two, one, false);
+            if world.random.below(2) == 0 {
+                world.set_reach(two, one, false);
+            }
             all()
         }
     }

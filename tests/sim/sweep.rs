@@ -1,13 +1,14 @@
 //! Many schedules, a few of hundreds of daemons, and the proof that a seed is all that matters.
 //!
-//! `MPD_SIM_SCHEDULES=N` runs N schedules, `MPD_SIM_FROM=SEED` begins there, `MPD_SIM_MEMBERS=M` fixes
-//! the number of hosts, `MPD_SIM_SEED=SEED` replays one with its trace.
+//! `MPD_SIM_SCHEDULES=N` runs N schedules, `MPD_SIM_FROM=SEED` begins there, `MPD_SIM_MEMBERS=M` or
+//! `MPD_SIM_MEMBERS=FROM-TO` bounds the number of hosts, `MPD_SIM_SEED=SEED` replays one with its trace.
 
+use std::ops::RangeInclusive;
 use std::thread;
 
 use crate::schedule::{self, Outcome};
 
-const SCHEDULES: u64 = 300;
+const SCHEDULES: u64 = 2000;
 /// Violations told in full.
 const SHOWN: usize = 10;
 
@@ -16,8 +17,12 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-fn members() -> Option<usize> {
-    number("MPD_SIM_MEMBERS").map(|members| usize::try_from(members).expect("a number of hosts"))
+/// `N` or `FROM-TO`.
+fn members() -> Option<RangeInclusive<usize>> {
+    let text = std::env::var("MPD_SIM_MEMBERS").ok()?;
+    let number = |text: &str| text.parse::<usize>().expect("MPD_SIM_MEMBERS is N or FROM-TO");
+    let (from, to) = text.split_once('-').unwrap_or((&text, &text));
+    Some(number(from)..=number(to))
 }
 
 /// An assertion that failed within a daemon is a violation like others.
@@ -52,13 +57,14 @@ fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
     settled.sort_unstable();
     let at = |part: f64| settled[((settled.len() - 1) as f64 * part) as usize] as f64 / 1e6;
     let bad: Vec<_> = outcomes.iter().filter(|(_, o)| !o.violations.is_empty()).collect();
-    let mut replies = [0; 4];
+    let mut replies = [0; 6];
     for (_, outcome) in &outcomes {
-        (0..4).for_each(|kind| replies[kind] += outcome.replies[kind]);
+        (0..6).for_each(|kind| replies[kind] += outcome.replies[kind]);
     }
     println!(
         "{count} schedules from {from}, {} with violations; lists settled after median {:.1} s, \
-         p99 {:.1} s, worst {:.1} s; scatters whole {} partial or refused {}, laps home {} lost {}",
+         p99 {:.1} s, worst {:.1} s; scatters whole {} partial or refused {}, laps home {} lost {}; \
+         names published {} not {}",
         bad.len(),
         at(0.5),
         at(0.99),
@@ -67,6 +73,8 @@ fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
         replies[1],
         replies[2],
         replies[3],
+        replies[4],
+        replies[5],
     );
     for (seed, outcome) in bad.iter().take(SHOWN) {
         println!("seed {seed} ({:?}): {}", outcome.shape, outcome.violations.join("; "));

@@ -1,6 +1,6 @@
 //! What happened, as lines for people and as a fingerprint for comparison.
 
-use mpd_proto::ring::{DaemonName, Event, Input, Output};
+use mpd_proto::ring::{DaemonName, Event, Input, Output, Publication};
 
 /// Collects lines if asked to, and always the fingerprint.
 #[derive(Debug)]
@@ -60,6 +60,18 @@ impl Trace {
                 6
             }
             Input::Answered(..) => 7,
+            Input::Publish { claim, .. } => {
+                self.say(now, who, &format!("> publish {} = {}", claim.name, claim.value));
+                10
+            }
+            Input::Unpublish { name, .. } => {
+                self.say(now, who, &format!("> unpublish {name}"));
+                11
+            }
+            Input::JobOver(job) => {
+                self.say(now, who, &format!("> job {job} over"));
+                12
+            }
             Input::Lap { laps, .. } => {
                 self.say(now, who, &format!("> lap {laps}"));
                 8
@@ -81,6 +93,16 @@ impl Trace {
             }
             Output::LapLost { home, .. } => format!("< lap lost after {home}"),
             Output::Refused(_) => "< refused".to_owned(),
+            Output::Published { result, .. } => match result {
+                Publication::Done => "< published".to_owned(),
+                Publication::Taken => "< taken".to_owned(),
+                Publication::Incomplete { missing } => {
+                    format!("< not published, missing: [{}]", list(missing))
+                }
+                Publication::Refused(why) => format!("< not published: {why}"),
+            },
+            Output::Unpublished { found, .. } => format!("< unpublished: {found}"),
+            Output::NameLost { name, job, to } => format!("< {job} lost {name} to {to}"),
             _ => return,
         };
         self.fold(&[text.len() as u64]);

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::Time;
 use mpd_proto::message::{Payload, ScatterId};
 use mpd_proto::ring::{
-    Address, DaemonName, DialFailure, Input, Instance, LinkId, Output, Peer, Purpose, RequestId,
-    Ring, Rules, Timing, Token,
+    Address, Claim, DaemonName, DialFailure, Input, Instance, LinkId, Output, Peer, Purpose,
+    RequestId, Ring, Rules, Timing, Token,
 };
+use mpd_proto::{JobId, Time};
 use mpd_tests::random::Random;
 
 use crate::checks::Watch;
@@ -32,25 +32,56 @@ pub(crate) struct Start {
     pub(crate) entry: Vec<usize>,
     /// Hosts of its host file.
     pub(crate) seeds: Vec<usize>,
+    /// The address that it takes for its own, if not the right one.
+    pub(crate) address: Option<Address>,
 }
 
 /// What the queue holds.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    Alarm { host: usize, life: u32 },
+    Alarm {
+        host: usize,
+        life: u32,
+    },
     Syn(u64),
     Refusal(u64, DialFailure),
     Established(u64),
-    Arrival { connection: u64, side: usize },
-    Unacknowledged { connection: u64, side: usize, since: u64 },
-    Answer { host: usize, life: u32, id: ScatterId },
+    Arrival {
+        connection: u64,
+        side: usize,
+    },
+    Unacknowledged {
+        connection: u64,
+        side: usize,
+        since: u64,
+    },
+    Answer {
+        host: usize,
+        life: u32,
+        id: ScatterId,
+    },
+    /// The daemon learns under which address it is seen.
+    Learn {
+        host: usize,
+        life: u32,
+    },
+    /// What the host sends takes that much longer from now on.
+    Clog {
+        host: usize,
+        extra: u64,
+    },
 }
 
 /// One machine.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: DaemonName,
+    /// Where it is now.
     pub(crate) address: Address,
+    /// A name that leads there, wherever that is: what host files hold.
+    pub(crate) alias: Address,
+    /// How often it moved.
+    pub(crate) moves: u32,
     pub(crate) powered: bool,
     pub(crate) frozen: bool,
     pub(crate) ring: Option<Ring>,
@@ -93,6 +124,8 @@ impl World {
         let host = |i: usize| Host {
             name: DaemonName::new(&format!("h{i}")).expect("a name"),
             address: Address::new(&format!("h{i}:1")).expect("an address"),
+            alias: Address::new(&format!("h{i}:1")).expect("an address"),
+            moves: 0,
             powered: true,
             frozen: false,
             ring: None,
@@ -172,6 +205,7 @@ impl World {
         }
         let Some(ring) = machine.ring.as_mut() else { return };
         let kind = self.trace.input(self.now, &machine.name, &input);
+        self.watch.names.given(host, &input);
         ring.handle(now, input);
         self.trace.fold(&[self.now, host as u64, kind]);
         self.perform(host);
@@ -219,6 +253,13 @@ impl World {
                     self.input(host, Input::Answered(id, name.as_str().as_bytes().into()));
                 }
             }
+            Happening::Learn { host, life } => {
+                if self.hosts[host].life == life {
+                    let addresses = vec![self.hosts[host].address.clone()];
+                    self.input(host, Input::Readdress(addresses));
+                }
+            }
+            Happening::Clog { host, extra } => self.hosts[host].clog = extra,
         }
     }
 
@@ -282,6 +323,9 @@ impl World {
                 Output::Scattered { .. }
                 | Output::LapsHome { .. }
                 | Output::LapLost { .. }
+                | Output::Published { .. }
+                | Output::Unpublished { .. }
+                | Output::NameLost { .. }
                 | Output::Refused(_) => {
                     self.trace.output(self.now, &self.hosts[host].name, &output);
                     self.watch.replied(host, self.now, &output);
@@ -316,8 +360,10 @@ impl World {
     }
 
     fn connect(&mut self, host: usize, token: Token, addresses: &[Address], purpose: Purpose) {
-        let wanted = addresses.first();
-        let to = self.hosts.iter().position(|machine| Some(&machine.address) == wanted);
+        let there = |at: &Address| {
+            self.hosts.iter().position(|machine| machine.address == *at || machine.alias == *at)
+        };
+        let to = addresses.iter().find_map(there);
         let id = self.next_id();
         let Some(to) = to else { return };
         let lives = [self.hosts[host].life, 0];
@@ -354,6 +400,22 @@ impl World {
     pub(crate) fn scatter(&mut self, host: usize, bytes: &[u8]) -> RequestId {
         let payload = Payload::from(bytes);
         self.request(host, |request| Input::Scatter(request, payload))
+    }
+
+    /// A job of its own publishes a name through the daemon of `host`.
+    pub(crate) fn publish(&mut self, host: usize, name: &str) -> JobId {
+        let number = self.last_request + 1;
+        let job = JobId::new(number, self.hosts[host].name.as_str()).expect("a job");
+        let value = format!("port {number}");
+        let claim = Claim { name: name.to_owned(), value, job: job.clone() };
+        self.watch.names.asked(RequestId(number), &claim);
+        self.request(host, |request| Input::Publish { request, claim });
+        job
+    }
+
+    pub(crate) fn unpublish(&mut self, host: usize, name: &str, job: JobId) {
+        let name = name.to_owned();
+        self.request(host, |request| Input::Unpublish { request, name, job });
     }
 
     pub(crate) fn lap(&mut self, host: usize, laps: u32, trace: bool) -> RequestId {

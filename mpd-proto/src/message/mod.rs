@@ -14,7 +14,9 @@ pub use console::{
 pub use greeting::{Greeting, MAX_GREETING};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
 pub use order::{Order, OrderAnswer};
-pub use ring::{Answer, Gathered, InvalidPayload, Lap, Payload, RingMessage, Scatter, ScatterId};
+pub use ring::{
+    Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
+};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

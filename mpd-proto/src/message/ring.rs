@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::ring::{DaemonName, Instance, LIST_CHUNK, MAX_MEMBERS, Record, Seat};
+use crate::ring::{DaemonName, Instance, LIST_CHUNK, MAX_MEMBERS, Record, Seat, Sheet};
 
 /// Most names in a lap: one that has lost its origin goes round twice.
 const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
@@ -31,6 +31,12 @@ pub enum RingMessage {
         /// At most [`crate::ring::LIST_CHUNK`] records.
         #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
+    },
+    /// What daemons have published: all of it behind the last [`RingMessage::List`], else what changed.
+    Names {
+        /// Together at most [`crate::ring::MAX_SHEET`] bytes of words.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+        sheets: Vec<Sheet>,
     },
     /// Act on this, and carry it to your share of the ring.
     Scatter(Scatter),
@@ -69,8 +75,21 @@ pub struct Scatter {
     pub hops: u32,
     /// How long the receiver may wait for its share to answer.
     pub patience_ms: u32,
-    /// What to act on; opaque to the ring.
+    /// What to act on; opaque to the ring. Empty if `naming` is there.
     pub payload: Payload,
+    /// May this name be its owner's? Answered by the ring machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub naming: Option<Box<Naming>>,
+}
+
+/// A name that a daemon wants to publish, and all that it has published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Naming {
+    /// The name.
+    pub name: String,
+    /// The owner's sheet, the name on it.
+    pub sheet: Sheet,
 }
 
 /// The answers of a share.

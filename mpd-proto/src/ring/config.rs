@@ -8,8 +8,8 @@ use crate::ring::member::{Address, DaemonName, Instance};
 pub const GAP: u64 = 1 << 32;
 /// Most records in a list. A frame holds a fraction of them, see [`LIST_CHUNK`].
 pub const MAX_MEMBERS: usize = 8192;
-/// Most records in one message: 256 of the largest fit a frame.
-pub const LIST_CHUNK: usize = 256;
+/// Most records in one message: so many of the largest fit a frame.
+pub const LIST_CHUNK: usize = 128;
 /// Most candidates tried at once for a new rhs (R3).
 pub const MAX_CANDIDATES: usize = 64;
 /// Most dead members and seeds looked for at one time (R4, R5).
@@ -22,6 +22,11 @@ pub const MAX_GUESTS: usize = 96;
 pub const MAX_CHORD_GUESTS: usize = 32;
 /// Most bytes of a scatter's payload: a frame holds it in base 64 with room for the names.
 pub const MAX_PAYLOAD: usize = 512 * 1024;
+/// Most bytes of names in one message, beside a payload or answers. Those of [`MAX_MEMBERS`] of usual
+/// length are fewer; whom a scatter cannot name is asked by the next round.
+pub const MAX_NAMED: usize = 256 * 1024;
+/// Most bytes of answers in one message. Those that do not fit are asked for again by the next round.
+pub const MAX_GATHERED: usize = 512 * 1024;
 /// Most bytes of one member's answer.
 pub const MAX_ANSWER: usize = 4096;
 /// Most scatters and laps that one daemon has under way.

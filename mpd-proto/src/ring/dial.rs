@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ring::links::{LinkId, Peer, Purpose};
 use crate::ring::member::{Address, DaemonName};
-use crate::ring::{Output, Ring, Timer, Token};
+use crate::ring::{Output, Phase, Ring, Timer, Token};
 use crate::time::Time;
 
 /// Why a connection did not come up.
@@ -149,7 +149,8 @@ impl Ring {
     }
 
     pub(super) fn aim_missed(&mut self, now: Time, aim: Option<Aim>) {
-        match aim {
+        // Whoever is out of the ring accuses nobody of its own end.
+        match aim.filter(|_| self.phase != Phase::Over) {
             None | Some(Aim::Dead(_) | Aim::Seed(_) | Aim::Chord(_)) => {}
             Some(Aim::Entry(_)) => self.entry_failed(now),
             Some(Aim::Rhs(name, incarnation) | Aim::Candidate(name, incarnation)) => {

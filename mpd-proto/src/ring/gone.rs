@@ -91,6 +91,7 @@ impl Ring {
         for name in forgotten {
             self.gone.since.remove(&name);
             self.list.remove(&name);
+            self.review_sheet(&name);
             self.revision += 1;
         }
     }

@@ -33,6 +33,8 @@ impl Ring {
         assert!(self.untold.is_empty(), "untold changes");
         let rhs = self.reknit.rhs.map(|id| self.links.get(id));
         assert!(rhs.is_none_or(|link| link.is_some_and(|link| link.is_own(Purpose::Ring))));
+        assert!(self.names.untold.is_empty() && !self.names.unreviewed, "names left over");
+        assert!(self.list.len() > RECOMPUTED || self.names.is_consistent(&self.list), "names");
         self.check_bounds();
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::message::{Lap, RingMessage};
-use crate::ring::config::{MAX_PARKED_LAPS, MAX_REQUESTS};
+use crate::ring::config::{MAX_NAMED, MAX_PARKED_LAPS, MAX_REQUESTS};
 use crate::ring::member::DaemonName;
 use crate::ring::{Event, Output, RequestId, Ring, Timer};
 use crate::time::Time;
@@ -62,7 +62,8 @@ impl Ring {
     }
 
     pub(super) fn heard_lap(&mut self, now: Time, mut lap: Lap) {
-        if lap.trace {
+        let named: usize = lap.names.iter().map(|name| name.as_str().len() + 3).sum();
+        if lap.trace && named < MAX_NAMED {
             lap.names.push(self.config.name.clone());
         }
         if lap.origin != self.config.instance {

@@ -84,6 +84,10 @@ impl Links {
         self.0.iter_mut().map(|(id, link)| (*id, link))
     }
 
+    pub(crate) fn insert(&mut self, id: LinkId, link: Link) {
+        self.0.insert(id, link);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -128,14 +132,13 @@ impl Ring {
             },
         };
         if peer.name == self.config.name {
-            self.outputs.push_back(Output::Close(id));
-            return self.met_double(now, &peer, purpose, aim.as_ref());
+            return self.met_double(now, id, link, aim);
         }
         if aim.as_ref().is_some_and(|aim| !aim.is_met_by(&peer.name)) {
             self.outputs.push_back(Output::Close(id));
             return self.aim_missed(now, aim);
         }
-        self.links.0.insert(id, link);
+        self.links.insert(id, link);
         match aim {
             Some(aim) => self.aim_met(now, id, &peer, aim),
             None => self.guest_came(now, id, &peer, purpose),
@@ -178,12 +181,16 @@ impl Ring {
             let name = link.peer.name.clone();
             self.event(Event::Recovered(name));
         }
+        if self.heard_double(now, id, &message) {
+            return;
+        }
         match message {
             RingMessage::Pulse { digest } => self.heard_pulse(id, digest),
             RingMessage::List { records } => self.heard_list(now, id, records),
             RingMessage::Update { records } => self.heard_update(now, id, records),
             RingMessage::Scatter(scatter) => self.heard_scatter(now, id, scatter),
             RingMessage::Gathered(gathered) => self.heard_gathered(now, id, gathered),
+            RingMessage::Names { sheets } => self.heard_names(id, sheets),
             RingMessage::Lap(lap) => self.heard_lap(now, lap),
         }
     }
@@ -209,7 +216,7 @@ impl Ring {
             }
         }
         self.share_carrier_gone(now, id);
-        if link.is_own(Purpose::Join) {
+        if !self.double_gone(now, id) && link.is_own(Purpose::Join) {
             // Whoever answered did not let us in.
             self.entry_failed(now);
         }
@@ -240,7 +247,10 @@ impl Ring {
         }
     }
 
+    /// Says something on a link, unless what came by it has just led to its end.
     pub(super) fn send(&mut self, link: LinkId, message: RingMessage) {
-        self.outputs.push_back(Output::Send(link, message));
+        if self.links.get(link).is_some() {
+            self.outputs.push_back(Output::Send(link, message));
+        }
     }
 }

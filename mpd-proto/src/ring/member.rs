@@ -248,7 +248,7 @@ impl Record {
         if let Some(by) = &self.by {
             sum.add(by.as_str().as_bytes());
         }
-        super::random::mix(sum.0)
+        sum.spread()
     }
 }
 
@@ -271,7 +271,7 @@ impl Seat {
 }
 
 /// FNV-1a; each part is closed by a byte that no text holds.
-struct Fnv(u64);
+pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Self {
@@ -280,9 +280,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         for byte in bytes.iter().chain(&[0xff]) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
+    }
+
+    /// The sum, every bit spread over all.
+    pub(crate) const fn spread(&self) -> u64 {
+        super::random::mix(self.0)
     }
 }

@@ -12,6 +12,7 @@ mod chords;
 mod config;
 mod detect;
 mod dial;
+mod double;
 mod event;
 mod gone;
 mod invariants;
@@ -20,8 +21,10 @@ mod leave;
 mod links;
 mod list;
 mod member;
+mod names;
 mod owner;
 mod probe;
+mod publish;
 mod random;
 mod scatter;
 mod spread;
@@ -34,9 +37,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub use config::{
-    GAP, LIST_CHUNK, MAX_ANSWER, MAX_CANDIDATES, MAX_CARRIED, MAX_CHORD_GUESTS, MAX_GUESTS,
-    MAX_HOPS, MAX_MEMBERS, MAX_PARKED_LAPS, MAX_PAYLOAD, MAX_PROBES, MAX_REQUESTS, MAX_RING_GUESTS,
-    RingConfig, Rules, Seed, Timing,
+    GAP, LIST_CHUNK, MAX_ANSWER, MAX_CANDIDATES, MAX_CARRIED, MAX_CHORD_GUESTS, MAX_GATHERED,
+    MAX_GUESTS, MAX_HOPS, MAX_MEMBERS, MAX_NAMED, MAX_PARKED_LAPS, MAX_PAYLOAD, MAX_PROBES,
+    MAX_REQUESTS, MAX_RING_GUESTS, RingConfig, Rules, Seed, Timing,
 };
 pub use dial::DialFailure;
 pub use event::Event;
@@ -45,6 +48,10 @@ pub use member::{
     Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, Record, Seat, Standing,
 };
 
+pub use names::{Claim, MAX_CLAIMS, MAX_NAME, MAX_SHEET, MAX_SHEETS, MAX_VALUE, Sheet};
+pub use publish::Publication;
+
+use crate::id::JobId;
 use crate::message::{Answer, Payload, RingMessage, ScatterId};
 use crate::time::Time;
 use crate::timers::Timers;
@@ -96,6 +103,24 @@ pub enum Input {
         /// Whether members write their names down.
         trace: bool,
     },
+    /// A job of this host wants a name to be found by all; answered by [`Output::Published`].
+    Publish {
+        /// Whose.
+        request: RequestId,
+        /// The name, what it stands for, the job.
+        claim: Claim,
+    },
+    /// A job takes its name back; answered by [`Output::Unpublished`].
+    Unpublish {
+        /// Whose.
+        request: RequestId,
+        /// The name.
+        name: String,
+        /// The job that published it through this daemon.
+        job: JobId,
+    },
+    /// A job is over: what it published through this daemon vanishes.
+    JobOver(JobId),
 }
 
 /// What the daemon has to do.
@@ -155,6 +180,29 @@ pub enum Output {
         /// How many had come home before.
         home: u32,
     },
+    /// A publication is over.
+    Published {
+        /// Whose.
+        request: RequestId,
+        /// How it ended.
+        result: Publication,
+    },
+    /// A name was taken back.
+    Unpublished {
+        /// Whose.
+        request: RequestId,
+        /// Whether that job had published it through this daemon.
+        found: bool,
+    },
+    /// A name that was published here is another's: two halves of a ring met, and each had it.
+    NameLost {
+        /// The name.
+        name: String,
+        /// The job that has it no more.
+        job: JobId,
+        /// The job that has it.
+        to: JobId,
+    },
     /// Too many requests are under way.
     Refused(RequestId),
     /// Something for people.
@@ -207,9 +255,11 @@ pub struct Ring {
     links: links::Links,
     dials: dial::Dials,
     reknit: candidates::Reknit,
+    hearing: Option<double::Hearing>,
     search: probe::Search,
     /// Names of records to be told, with the link that told us.
     untold: BTreeMap<DaemonName, Option<LinkId>>,
+    names: names::Names,
     scatters: scatter::Scatters,
     laps: lap::Laps,
     timers: Timers<Timer>,
@@ -231,8 +281,10 @@ impl Ring {
             links: links::Links::default(),
             dials: dial::Dials::default(),
             reknit: candidates::Reknit::new(now),
+            hearing: None,
             search: probe::Search::new(&config.seeds),
             untold: BTreeMap::new(),
+            names: names::Names::default(),
             scatters: scatter::Scatters::default(),
             laps: lap::Laps::default(),
             timers: Timers::default(),
@@ -263,6 +315,9 @@ impl Ring {
             Input::Scatter(request, payload) => self.scatter(now, request, payload),
             Input::Answered(id, answer) => self.answered(now, id, answer),
             Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
+            Input::Publish { request, claim } => self.publish(now, request, claim),
+            Input::Unpublish { request, name, job } => self.unpublish(request, &name, &job),
+            Input::JobOver(job) => self.job_over(&job),
         }
         self.settle(now);
     }
@@ -313,6 +368,7 @@ impl Ring {
         if self.phase != Phase::Over {
             self.review_rhs(now);
             self.review_entered();
+            self.review_names();
             self.tell_news();
         }
         if cfg!(debug_assertions) {
@@ -339,12 +395,20 @@ impl Ring {
             Input::Scatter(request, _) | Input::Lap { request, .. } => {
                 self.outputs.push_back(Output::Refused(request));
             }
+            Input::Publish { request, .. } => {
+                let result = Publication::Refused("the daemon has left the ring");
+                self.outputs.push_back(Output::Published { request, result });
+            }
+            Input::Unpublish { request, .. } => {
+                self.outputs.push_back(Output::Unpublished { request, found: false });
+            }
             Input::Received(..)
             | Input::LinkClosed(_)
             | Input::ConnectFailed(..)
             | Input::Leave
             | Input::Readdress(_)
-            | Input::Answered(..) => {}
+            | Input::Answered(..)
+            | Input::JobOver(_) => {}
         }
     }
 

@@ -1,11 +1,9 @@
-//! A daemon's own record: its first place, its refutations (R2), its moves (R6), its doubles. Nobody
-//! else raises its incarnation.
+//! A daemon's own record: its first place, its refutations (R2), its moves (R6). Nobody else raises
+//! its incarnation.
 
 use std::time::Duration;
 
 use crate::ring::config::GAP;
-use crate::ring::dial::Aim;
-use crate::ring::links::{Peer, Purpose};
 use crate::ring::member::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 use crate::ring::{Event, Output, Ring};
 use crate::time::Time;
@@ -19,7 +17,7 @@ const MAX_ACCUSATIONS: usize = 64;
 pub(crate) struct Owner {
     pub(crate) began: Time,
     /// Its place was not chosen by anybody yet: that of a former instance is better.
-    inherits: bool,
+    pub(crate) inherits: bool,
     accusations: Vec<(Time, DaemonName)>,
     /// The last time a former instance was overruled.
     overruled: Option<Time>,
@@ -70,7 +68,7 @@ impl Ring {
         self.place(now, 1, position, ordinal.saturating_add(1));
     }
 
-    fn place(&mut self, now: Time, incarnation: u64, position: u64, ordinal: u64) {
+    pub(super) fn place(&mut self, now: Time, incarnation: u64, position: u64, ordinal: u64) {
         let record = Record {
             name: self.config.name.clone(),
             incarnation,
@@ -181,49 +179,6 @@ impl Ring {
         }
     }
 
-    /// Asks the addresses of a record that bears our name whether somebody lives there. False if it can
-    /// only be a former life of ours: it had our address.
-    fn look_for_double(&mut self, now: Time, told: &Record) -> bool {
-        let ours = |address| self.config.addresses.contains(address);
-        let possible = told.standing == Standing::Live
-            && !told.addresses.is_empty()
-            && !told.addresses.iter().any(ours);
-        if possible && !self.dials.any(|aim| matches!(aim, Aim::Double(_))) {
-            self.dial(now, Aim::Double(told.incarnation), told.addresses.clone());
-        }
-        possible
-    }
-
-    /// Nobody of our name answered: its place is ours.
-    pub(super) fn no_double(&mut self, now: Time, incarnation: u64) {
-        if self.seat().is_none() && self.phase != super::Phase::Over {
-            let (position, ordinal) = self.list.highest().unwrap_or_default();
-            self.owner.inherits = false;
-            self.place(now, incarnation + 1, position.saturating_add(GAP), ordinal + 1);
-        }
-    }
-
-    /// Somebody of our name is at the other end of a link. Who asked as a newcomer yields to who
-    /// answered; of two that are in the ring the lesser instance yields.
-    pub(super) fn met_double(
-        &mut self,
-        now: Time,
-        peer: &Peer,
-        purpose: Purpose,
-        aim: Option<&Aim>,
-    ) {
-        let answered_newcomer = aim.is_none() && purpose == Purpose::Join;
-        let lesser = self.seat().is_none() || self.config.instance < peer.instance;
-        if peer.instance == self.config.instance {
-            if let Some(Aim::Seed(index)) = aim {
-                self.search.seed_is_mine(*index);
-            }
-        } else if lesser && !answered_newcomer {
-            self.event(Event::SteppedDown);
-            self.end(now);
-        }
-    }
-
     /// Out of the ring for good.
     pub(super) fn end(&mut self, now: Time) {
         self.tell_news();
@@ -233,6 +188,7 @@ impl Ring {
             self.close(now, id);
         }
         self.give_up_requests();
+        self.names = super::names::Names::default();
         self.timers = crate::timers::Timers::default();
         self.reknit = super::candidates::Reknit::new(now);
         self.outputs.push_back(Output::Over);

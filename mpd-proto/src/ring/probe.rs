@@ -4,10 +4,12 @@
 //! find each other again from both sides and nobody is overrun. Not every member need have a host file:
 //! whoever has one also looks for a seed out of its reach, once in as many pulses as there are members.
 
+use std::collections::BTreeMap;
+
 use crate::ring::config::{GAP, MAX_PROBES, Seed};
 use crate::ring::dial::Aim;
 use crate::ring::links::{Link, Purpose};
-use crate::ring::member::{Address, DaemonName, Seat, Standing};
+use crate::ring::member::{Address, DaemonName, Record, Seat, Standing};
 use crate::ring::{Event, Phase, Ring};
 use crate::time::Time;
 
@@ -19,11 +21,15 @@ struct SeedState {
     name: Option<DaemonName>,
     /// It is this daemon's own address.
     mine: bool,
+    /// How the member at that address stands, if one is known.
+    standing: Option<Standing>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Search {
     seeds: Vec<SeedState>,
+    /// The revision of the list that the standings are of; none: to be looked up anew.
+    reviewed: Option<u64>,
     /// Where the next turn through the missing begins.
     cursor: usize,
     /// Attempts at entries so far.
@@ -37,8 +43,9 @@ impl Search {
             address,
             name: None,
             mine: false,
+            standing: None,
         });
-        Self { seeds: seeds.collect(), cursor: 0, tried: 0 }
+        Self { seeds: seeds.collect(), reviewed: None, cursor: 0, tried: 0 }
     }
 
     pub(crate) fn seed_is_mine(&mut self, index: usize) {
@@ -47,6 +54,7 @@ impl Search {
 
     pub(crate) fn seed_answered(&mut self, index: usize, name: &DaemonName) {
         self.seeds[index].name = Some(name.clone());
+        self.reviewed = None;
     }
 }
 
@@ -59,6 +67,7 @@ impl Ring {
         }
         let under_way = self.dials.iter().filter(|(_, aim)| is_search(aim)).count();
         let any_seed = self.random.below(self.list.live_count()) == 0;
+        self.review_seeds();
         let missing = self.missing(any_seed);
         let mut budget = MAX_PROBES.saturating_sub(under_way);
         let first = self.search.cursor;
@@ -101,11 +110,12 @@ impl Ring {
                 // Nobody's name yet: an own one stands in.
                 let name = seed.name.as_ref().unwrap_or(&me.name).clone();
                 let seat = Seat { position: seed.ordinal.saturating_mul(GAP), name };
-                let ours = match self.standing_of(seed) {
+                let ours = match seed.standing {
                     None => any_seed || seat.is_between(&me, end),
-                    // It left, but may have come back where nobody could tell us.
-                    Some(Standing::Departed) => any_seed,
-                    Some(Standing::Live | Standing::Dead) => false,
+                    // It may have come back where nobody could tell us, or moved away from the
+                    // addresses of its record.
+                    Some(Standing::Departed | Standing::Dead) => any_seed,
+                    Some(Standing::Live) => false,
                 };
                 if ours && !seed.mine {
                     missing.push((seat, Aim::Seed(index)));
@@ -117,13 +127,24 @@ impl Ring {
         missing.into_iter().map(|(_, aim)| aim).collect()
     }
 
-    /// How the member at that address stands, if one is known.
-    fn standing_of(&self, seed: &SeedState) -> Option<Standing> {
-        let known = match &seed.name {
-            Some(name) => self.list.get(name),
-            None => self.list.iter().find(|record| record.addresses.contains(&seed.address)),
-        };
-        known.map(|record| record.standing)
+    /// Looks up how the members at the seeds' addresses stand, if the list has changed since.
+    fn review_seeds(&mut self) {
+        if self.search.reviewed.replace(self.revision) == Some(self.revision) {
+            return;
+        }
+        let mut by_address: BTreeMap<&Address, &Record> = BTreeMap::new();
+        for record in self.list.iter() {
+            for address in &record.addresses {
+                by_address.entry(address).or_insert(record);
+            }
+        }
+        for seed in &mut self.search.seeds {
+            let known = match &seed.name {
+                Some(name) => self.list.get(name),
+                None => by_address.get(&seed.address).copied(),
+            };
+            seed.standing = known.map(|record| record.standing);
+        }
     }
 
     fn is_tried(&self, aim: &Aim) -> bool {
@@ -138,9 +159,9 @@ impl Ring {
     fn search_entry(&mut self, now: Time) {
         let since = now - self.owner.began;
         let entering = self.links.iter().any(|(_, link)| link.own);
-        let doubled = self.dials.any(|a| matches!(a, Aim::Double(_)));
-        let late = since >= self.config.timing.entry;
-        if late && !entering && !doubled && !self.search.seeds.is_empty() {
+        let asks = self.dials.any(|aim| matches!(aim, Aim::Double(_)));
+        let despairs = since >= self.config.timing.entry && !entering && !asks;
+        if despairs && !self.search.seeds.is_empty() {
             self.abandon(|_| true);
             return self.take_first_place();
         }

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
-use crate::ring::config::{MAX_ANSWER, MAX_CARRIED, MAX_HOPS, MAX_PAYLOAD, MAX_REQUESTS};
+use crate::ring::config::{
+    MAX_ANSWER, MAX_CARRIED, MAX_GATHERED, MAX_HOPS, MAX_NAMED, MAX_PAYLOAD, MAX_REQUESTS,
+};
 use crate::ring::links::{LinkId, Purpose};
 use crate::ring::member::{DaemonName, Instance, Seat};
 use crate::ring::window::Window;
@@ -19,10 +21,19 @@ use crate::time::Time;
 /// Origins remembered.
 const MAX_ORIGINS: usize = 8192;
 
+/// Whom a scatter is for.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// A console, or the daemon itself.
+    Console(RequestId),
+    /// A job that wants this name.
+    Name(RequestId, String),
+}
+
 /// A scatter of this daemon.
 #[derive(Debug)]
 struct Asked {
-    request: RequestId,
+    asker: Asker,
     payload: Payload,
     heard: BTreeMap<DaemonName, Payload>,
     round: u32,
@@ -62,6 +73,11 @@ impl Scatters {
         self.asked.len() + self.shares.len()
     }
 
+    /// Those of this daemon.
+    pub(crate) fn requests(&self) -> usize {
+        self.asked.len()
+    }
+
     pub(crate) fn is_bounded(&self) -> bool {
         self.asked.len() <= MAX_REQUESTS
             && self.shares.len() <= MAX_CARRIED
@@ -76,12 +92,17 @@ impl Ring {
             self.outputs.push_back(Output::Refused(request));
             return;
         }
+        self.begin_scatter(now, Asker::Console(request), payload);
+    }
+
+    /// Asks all members for an answer.
+    pub(super) fn begin_scatter(&mut self, now: Time, asker: Asker, payload: Payload) {
         self.scatters.last += 1;
         let sequence = self.scatters.last;
         let deadline = now + self.config.timing.scatter;
         self.timers.set(Timer::Scatter(sequence), deadline);
         let heard = BTreeMap::new();
-        let asked = Asked { request, payload, heard, round: 0, depth: 0, deadline };
+        let asked = Asked { asker, payload, heard, round: 0, depth: 0, deadline };
         self.scatters.asked.insert(sequence, asked);
         self.send_round(now, sequence, Vec::new());
     }
@@ -92,6 +113,10 @@ impl Ring {
             return;
         };
         let left = asked.deadline - now;
+        let naming = match &asked.asker {
+            Asker::Console(_) => None,
+            Asker::Name(_, name) => Some(Box::new(self.naming(name))),
+        };
         let scatter = Scatter {
             id: ScatterId { origin: self.config.instance, sequence },
             round: asked.round,
@@ -100,6 +125,7 @@ impl Ring {
             only,
             hops: 0,
             patience_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            naming,
             payload: asked.payload.clone(),
         };
         // If nothing is lost on the way but an answer is late, ask again long before the deadline.
@@ -137,9 +163,15 @@ impl Ring {
             depth: scatter.hops,
         };
         if scatter.only.is_empty() || scatter.only.contains(&self.config.name) {
-            match self.act(&scatter) {
-                Some(answer) => {
-                    share.answers.push(Answer { name: self.config.name.clone(), answer });
+            let name = self.config.name.clone();
+            let answer = match &scatter.naming {
+                None => self.act(&scatter),
+                Some(naming) => self.consent(naming, parent),
+            };
+            match answer {
+                Some(answer) => share.answers.push(Answer { name, answer }),
+                None if scatter.naming.is_some() => {
+                    share.lost.insert(name);
                 }
                 None => share.waits_for_own = true,
             }
@@ -200,11 +232,15 @@ impl Ring {
                 _ if names.is_empty() => {}
                 None => share.lost.extend(names),
                 Some(&link) => {
+                    let only = match &scatter.only[..] {
+                        [] => Vec::new(),
+                        [..] => fitting(names.iter().cloned()),
+                    };
                     let until = seats.get(end).unwrap_or(&scatter.until).clone();
                     let part = Scatter {
                         after: part[0].clone(),
                         until,
-                        only: if scatter.only.is_empty() { Vec::new() } else { names.clone() },
+                        only,
                         hops: scatter.hops + 1,
                         patience_ms: scatter.patience_ms / 8 * 7,
                         ..scatter.clone()
@@ -299,7 +335,8 @@ impl Ring {
         let Share { parent, answers, lost, depth, .. } = share;
         match parent {
             Some(link) => {
-                let lost = lost.into_iter().collect();
+                let lost = fitting(lost);
+                let answers = fitting_answers(answers);
                 let gathered = Gathered { id, round, answers, lost, depth };
                 self.send(link, RingMessage::Gathered(gathered));
             }
@@ -313,7 +350,7 @@ impl Ring {
         asked.heard.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
         asked.depth = asked.depth.max(depth);
         let round = asked.round;
-        if self.unheard(sequence).is_empty() {
+        if self.unheard(sequence).is_empty() || self.is_opposed(sequence) {
             self.finish_scatter(sequence);
         } else {
             // Soon at first; each further time leaves the ring longer to heal.
@@ -326,6 +363,15 @@ impl Ring {
         let Some(asked) = self.scatters.asked.get(&sequence) else { return Vec::new() };
         let live = self.members();
         live.into_iter().filter(|name| !asked.heard.contains_key(name)).collect()
+    }
+
+    /// Whether a name was asked for that somebody else has.
+    fn is_opposed(&self, sequence: u64) -> bool {
+        let asked = self.scatters.asked.get(&sequence);
+        asked.is_some_and(|asked| match asked.asker {
+            Asker::Console(_) => false,
+            Asker::Name(..) => asked.heard.values().any(Self::is_dissent),
+        })
     }
 
     pub(super) fn resend(&mut self, now: Time, sequence: u64) {
@@ -343,21 +389,40 @@ impl Ring {
     }
 
     fn finish_scatter(&mut self, sequence: u64) {
-        let missing = self.unheard(sequence);
-        let Some(asked) = self.scatters.asked.remove(&sequence) else { return };
+        let (missing, opposed) = (self.unheard(sequence), self.is_opposed(sequence));
+        let Some(asked) = self.end_scatter(sequence) else { return };
+        let request = match asked.asker {
+            Asker::Console(request) => request,
+            Asker::Name(request, name) => return self.named(request, &name, opposed, missing),
+        };
+        let answers = asked.heard.into_iter().map(|(name, answer)| Answer { name, answer });
+        let (answers, depth) = (answers.collect(), asked.depth);
+        self.outputs.push_back(Output::Scattered { request, answers, missing, depth });
+    }
+
+    /// Gives up asking for a name; for whom it was asked.
+    pub(super) fn end_naming(&mut self, wanted: &str) -> Option<RequestId> {
+        let naming = |asked: &Asked| match &asked.asker {
+            Asker::Name(request, name) if name == wanted => Some(*request),
+            Asker::Name(..) | Asker::Console(_) => None,
+        };
+        let mut asked = self.scatters.asked.iter();
+        let found = asked.find_map(|(sequence, asked)| Some((*sequence, naming(asked)?)));
+        let (sequence, request) = found?;
+        self.end_scatter(sequence);
+        Some(request)
+    }
+
+    /// Takes a scatter of ours off the books.
+    fn end_scatter(&mut self, sequence: u64) -> Option<Asked> {
+        let asked = self.scatters.asked.remove(&sequence)?;
         self.timers.stop(Timer::Resend(sequence));
         self.timers.stop(Timer::Scatter(sequence));
         let id = ScatterId { origin: self.config.instance, sequence };
         for round in 0..=asked.round {
             self.drop_share((id, round));
         }
-        let answers = asked.heard.into_iter().map(|(name, answer)| Answer { name, answer });
-        self.outputs.push_back(Output::Scattered {
-            request: asked.request,
-            answers: answers.collect(),
-            missing,
-            depth: asked.depth,
-        });
+        Some(asked)
     }
 
     /// This daemon goes: its consoles are told how far their requests came.
@@ -369,4 +434,30 @@ impl Ring {
         self.scatters.shares.clear();
         self.give_up_laps();
     }
+}
+
+/// As many of the names as a message holds beside its payload. Who is left out does not answer.
+pub(super) fn fitting(names: impl IntoIterator<Item = DaemonName>) -> Vec<DaemonName> {
+    within(MAX_NAMED, names, |name| name.as_str().len() + 3)
+}
+
+/// As many of the answers as a message holds. Who is left out counts as lost and is asked again.
+pub(super) fn fitting_answers(answers: Vec<Answer>) -> Vec<Answer> {
+    let frame = r#"{"name":"","answer":""},"#.len();
+    within(MAX_GATHERED, answers, |Answer { name, answer }| {
+        frame + name.as_str().len() + answer.as_bytes().len().div_ceil(3) * 4
+    })
+}
+
+fn within<T>(
+    limit: usize,
+    items: impl IntoIterator<Item = T>,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    let mut total = 0;
+    let fits = |item: &T| {
+        total += size(item);
+        total <= limit
+    };
+    items.into_iter().take_while(fits).collect()
 }

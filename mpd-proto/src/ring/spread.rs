@@ -21,20 +21,20 @@ impl Ring {
         }
         // A newcomer has nothing to compare.
         if link_greets {
-            let digest = self.list.digest();
+            let digest = self.digest();
             self.send(id, RingMessage::Pulse { digest });
         }
     }
 
     pub(super) fn send_pulses(&mut self) {
-        let digest = self.list.digest();
+        let digest = self.digest();
         for id in self.links.which(Link::carries_list) {
             self.send(id, RingMessage::Pulse { digest });
         }
     }
 
     pub(super) fn heard_pulse(&mut self, id: LinkId, digest: u64) {
-        let same = digest == self.list.digest();
+        let same = digest == self.digest();
         let Some(link) = self.links.get_mut(id) else { return };
         link.mismatches = match (same, link.mismatches) {
             (true, _) => 1,
@@ -56,6 +56,12 @@ impl Ring {
         for records in chunks {
             self.send(id, RingMessage::List { records });
         }
+        self.send_sheets(id);
+    }
+
+    /// Of all that two daemons must agree on: the list, and the names of those who live.
+    fn digest(&self) -> u64 {
+        self.list.digest().wrapping_add(self.names.digest(&self.list))
     }
 
     pub(super) fn heard_list(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
@@ -98,13 +104,14 @@ impl Ring {
     }
 
     /// Takes a record over, with all that follows from it.
-    pub(super) fn put(&mut self, now: Time, record: Record, from: Option<LinkId>) {
+    pub(super) fn put(&mut self, now: Time, mut record: Record, from: Option<LinkId>) {
         let before = self.list.get(&record.name);
         let standing_before = before.map(|record| record.standing);
         let replaced = before.filter(|before| before.instance != record.instance);
         let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
         let (name, standing, by) = (record.name.clone(), record.standing, record.by.clone());
         self.gone.note(now, &record);
+        record.age_s = 0;
         self.list.put(record);
         self.list_changed = now;
         self.revision += 1;
@@ -112,6 +119,7 @@ impl Ring {
         if let Some(peer) = replaced {
             self.instance_changed(now, &name, peer);
         }
+        self.review_sheet(&name);
         if name == self.config.name {
             return;
         }
@@ -137,10 +145,9 @@ impl Ring {
     /// Tells every link what changed since the last call.
     pub(super) fn tell_news(&mut self) {
         let untold = std::mem::take(&mut self.untold);
-        if untold.is_empty() {
-            return;
-        }
-        for id in self.links.which(Link::carries_list) {
+        let links =
+            if untold.is_empty() { Vec::new() } else { self.links.which(Link::carries_list) };
+        for id in links {
             let fresh = untold.iter().filter(|(_, from)| **from != Some(id));
             let records: Vec<Record> =
                 fresh.filter_map(|(name, _)| self.list.get(name)).map(|r| self.aged(r)).collect();
@@ -148,5 +155,7 @@ impl Ring {
                 self.send(id, RingMessage::Update { records: chunk.to_vec() });
             }
         }
+        // Behind the records: a sheet of somebody unknown would not be taken.
+        self.tell_sheets();
     }
 }

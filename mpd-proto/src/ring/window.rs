@@ -6,6 +6,7 @@ use crate::message::Payload;
 
 /// How far behind its newest a scatter of one origin may come and still be acted on.
 const WINDOW: u64 = 256;
+
 /// Which scatters of one origin were acted on.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
@@ -18,11 +19,11 @@ pub(crate) struct Window {
 impl Window {
     /// Whether this is the first time.
     pub(crate) fn enter(&mut self, sequence: u64) -> bool {
-        if sequence + WINDOW <= self.newest || !self.seen.insert(sequence) {
+        if self.newest.saturating_sub(sequence) >= WINDOW || !self.seen.insert(sequence) {
             return false;
         }
         self.newest = self.newest.max(sequence);
-        let oldest = (self.newest + 1).saturating_sub(WINDOW);
+        let oldest = self.newest.saturating_sub(WINDOW - 1);
         self.seen = self.seen.split_off(&oldest);
         self.answers = self.answers.split_off(&oldest);
         true
@@ -48,5 +49,7 @@ mod tests {
         assert!(window.enter(6));
         assert!(!window.enter(6));
         assert!(window.seen.len() <= usize::try_from(WINDOW).unwrap());
+        assert!(window.enter(u64::MAX), "whoever lies about its number harms itself");
+        assert!(!window.enter(u64::MAX) && !window.enter(7));
     }
 }

@@ -27,8 +27,9 @@ use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, tree};
 use nix::fcntl::Flock;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 use crate::cli::Cli;
@@ -69,6 +70,13 @@ impl Ready {
             log::warn!("nobody waits for the daemon: {e}");
         }
     }
+
+    /// Whether whoever waited has gone before the first word.
+    fn is_deserted(&self) -> bool {
+        let Some(told) = &self.0 else { return false };
+        let mut fds = [PollFd::new(told.as_fd(), PollFlags::empty())];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
 }
 
 struct Daemon {
@@ -80,6 +88,8 @@ struct Daemon {
     jobs: Jobs,
     /// None in a private daemon.
     membership: Option<Membership>,
+    /// Signals may be waiting.
+    signalled: bool,
     ending: bool,
 }
 
@@ -149,7 +159,17 @@ impl Daemon {
         }
         std::env::set_current_dir("/")?;
         let listening = serving;
-        Ok(Self { poll, clock, signals, listening, peers, jobs, membership, ending: false })
+        Ok(Self {
+            poll,
+            clock,
+            signals,
+            listening,
+            peers,
+            jobs,
+            membership,
+            signalled: true,
+            ending: false,
+        })
     }
 
     fn serve(mut self, ready: &mut Ready) -> Result<ExitCode> {
@@ -171,19 +191,20 @@ impl Daemon {
                 result => result.context("cannot wait for events")?,
             }
             for event in &events {
-                self.mark_ready(event.token());
+                let hung_up = event.is_read_closed() || event.is_error();
+                self.mark_ready(event.token(), hung_up);
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn mark_ready(&mut self, token: Token) {
+    fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
             LISTENER => self.listening.iter_mut().for_each(|l| l.ready = true),
-            SIGNALS => {}
+            SIGNALS => self.signalled = true,
             PORT => self.membership.iter_mut().for_each(|m| m.port_mut().ready = true),
             Token(number) if number >= net::FIRST_TOKEN => {
-                self.membership.iter_mut().for_each(|m| m.mark_ready(token));
+                self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
             }
             token => self.peers.mark_ready(token),
         }
@@ -205,6 +226,9 @@ impl Daemon {
             if !self.peers.answer(console, &reply, last, now) {
                 membership.forget_console(console);
             }
+        }
+        if ready.is_deserted() {
+            bail!("whoever started this daemon has gone before it was in the ring");
         }
         if membership.has_entered() {
             ready.tell(&format!("{READY} {}", membership.port().number()));
@@ -241,6 +265,9 @@ impl Daemon {
     }
 
     fn take_signals(&mut self) {
+        if !std::mem::take(&mut self.signalled) {
+            return;
+        }
         let now = self.clock.now();
         for signal in self.signals.pending() {
             if signal == libc::SIGCHLD {

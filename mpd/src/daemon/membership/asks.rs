@@ -23,6 +23,8 @@ pub(super) enum Wanted {
     Laps,
     Census,
     Departure(DaemonName),
+    /// Everybody reached, so that the order to end will be.
+    Muster,
     Done,
 }
 
@@ -129,7 +131,7 @@ impl Membership {
                     self.refuse(console, &text);
                 }
             }
-            RingRequest::ExitAll => self.scatter(hands, console, Wanted::Done, &Order::LeaveAll),
+            RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
                 let text = format!("watching the ring from {}", self.ring.name());
@@ -142,6 +144,13 @@ impl Membership {
 
     fn refuse(&mut self, console: usize, problem: &str) {
         self.asks.reply(console, ConsoleReply::Refused { problem: problem.to_owned() });
+    }
+
+    /// The muster is over: whoever was there is told to end.
+    pub(super) fn end_all(&mut self, hands: &mut Hands<'_>, muster: RequestId) {
+        if let Some(ask) = self.asks.asks.remove(&muster) {
+            self.scatter(hands, ask.console, Wanted::Done, &Order::LeaveAll);
+        }
     }
 
     fn scatter(&mut self, hands: &mut Hands<'_>, console: usize, wanted: Wanted, order: &Order) {

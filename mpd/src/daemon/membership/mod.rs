@@ -180,8 +180,8 @@ impl Membership {
     }
 
     /// An event came for a link.
-    pub(crate) fn mark_ready(&mut self, token: mio::Token) {
-        self.net.mark_ready(token);
+    pub(crate) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
+        self.net.mark_ready(token, hung_up);
     }
 
     /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
@@ -374,7 +374,7 @@ impl Membership {
                     self.ring.handle(hands.now, Input::Answered(id, answer));
                 }
                 Output::Scattered { request, answers, missing, depth } => {
-                    self.scattered(hands.now, request, &answers, missing, depth);
+                    self.scattered(hands, request, &answers, missing, depth);
                 }
                 Output::LapsHome { request, hops, names, took } => {
                     let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -388,6 +388,9 @@ impl Membership {
                     self.finish(request, ConsoleReply::Refused { problem });
                 }
                 Output::Event(event) => self.note(&event),
+                // No job publishes names yet; those of other daemons are carried all the same.
+                Output::Published { .. } | Output::Unpublished { .. } | Output::NameLost { .. } => {
+                }
                 Output::Over => {
                     self.net.close_all(hands.now);
                     self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };

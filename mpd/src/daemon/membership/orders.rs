@@ -1,6 +1,5 @@
 //! Orders that came round the ring by scatter, and what became of our own.
 
-use mpd_proto::Time;
 use mpd_proto::frame;
 use mpd_proto::message::{Answer, ConsoleReply, Order, OrderAnswer, Payload, Word};
 use mpd_proto::ring::{DaemonName, RequestId};
@@ -39,7 +38,7 @@ impl Membership {
     /// One of our own scatters is over.
     pub(super) fn scattered(
         &mut self,
-        now: Time,
+        hands: &mut Hands<'_>,
         request: RequestId,
         answers: &[Answer],
         missing: Vec<DaemonName>,
@@ -51,8 +50,9 @@ impl Membership {
                 self.finish(request, ConsoleReply::Census { members, missing, depth });
             }
             Some(Wanted::Departure(member)) if missing.is_empty() => {
-                self.asks.await_departure(request, now, member);
+                self.asks.await_departure(request, hands.now, member);
             }
+            Some(Wanted::Muster) => self.end_all(hands, request),
             Some(Wanted::Departure(_) | Wanted::Done) => {
                 self.finish(request, ConsoleReply::Done { missing });
             }

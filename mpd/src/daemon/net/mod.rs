@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::link::{Heard, Link, LinkError};
+use mpd_io::link::{CHUNK, Heard, Link, LinkError};
 use mpd_io::random;
 use mpd_proto::Time;
 use mpd_proto::channel::handshake::PATIENCE;
@@ -101,7 +101,9 @@ pub(crate) struct Net {
     lines: BTreeMap<usize, Line>,
     attempts: Attempts,
     next: usize,
-    ready: BTreeSet<usize>,
+    /// Links to read, and whether the peer hung up.
+    ready: BTreeMap<usize, bool>,
+    buffer: Vec<u8>,
     unflushed: BTreeSet<usize>,
     happened: VecDeque<Happened>,
     most_under_way: usize,
@@ -118,7 +120,8 @@ impl Net {
             lines: BTreeMap::new(),
             attempts: Attempts::default(),
             next: FIRST_TOKEN,
-            ready: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            buffer: vec![0; CHUNK],
             unflushed: BTreeSet::new(),
             happened: VecDeque::new(),
             most_under_way: admit::most(descriptors),
@@ -145,9 +148,9 @@ impl Net {
     }
 
     /// An event came for `token`.
-    pub(crate) fn mark_ready(&mut self, token: Token) {
+    pub(crate) fn mark_ready(&mut self, token: Token, hung_up: bool) {
         if self.lines.contains_key(&token.0) {
-            self.ready.insert(token.0);
+            *self.ready.entry(token.0).or_default() |= hung_up;
         }
     }
 
@@ -220,7 +223,7 @@ impl Net {
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
         self.lines.insert(token, line);
-        self.ready.insert(token);
+        self.ready.insert(token, true);
         Ok(token)
     }
 
@@ -246,7 +249,7 @@ impl Net {
             line.link.finish();
             line.stage = Stage::Closing { until: now + CLOSING_PATIENCE };
             line.attempt = None;
-            self.ready.insert(token);
+            self.ready.insert(token, true);
         }
     }
 
@@ -280,9 +283,9 @@ impl Net {
     pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
         self.now = now;
         let mut heard = Vec::new();
-        for token in std::mem::take(&mut self.ready) {
+        for (token, hung_up) in std::mem::take(&mut self.ready) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
-            let result = line.link.turn(&mut heard).and_then(|more| {
+            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard).and_then(|more| {
                 line.link.flush()?;
                 Ok(more)
             });
@@ -291,7 +294,7 @@ impl Net {
             }
             match result {
                 Ok(true) => {
-                    self.ready.insert(token);
+                    self.ready.insert(token, true);
                 }
                 Ok(false) => {}
                 Err(e) => self.lose(token, &e),

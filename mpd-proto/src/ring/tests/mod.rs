@@ -1,5 +1,8 @@
 //! Single steps of the machine and the order of records; whole rings are in tests/sim.
 
+mod frames;
+mod names;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -155,6 +158,18 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
     link_up(&mut ring, 2, token, "a", Purpose::Join);
     assert!(drain(&mut ring).contains(&Output::Event(Event::SteppedDown)));
     assert!(ring.is_over());
+}
+
+#[test]
+fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody() {
+    let mut ring = Ring::new(second(1), config("a"));
+    tell(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
+    // Somebody of our name answers at the address of b, and another one asks us.
+    link_up(&mut ring, 2, Some(Token(1)), "a", Purpose::Ring);
+    link_up(&mut ring, 3, None, "a", Purpose::Ring);
+    let outputs = drain(&mut ring);
+    assert!(outputs.ends_with(&[Output::Over]), "{outputs:?}");
+    assert_eq!(ring.record(&name("b")).unwrap().standing, Standing::Live);
 }
 
 #[test]
@@ -335,6 +350,7 @@ fn every_message_reads_back_what_it_prints_and_refuses_more() {
         only: Vec::new(),
         hops: 1,
         patience_ms: 1000,
+        naming: None,
         payload: b"job"[..].into(),
     };
     for message in [

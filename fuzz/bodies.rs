@@ -1,0 +1,85 @@
+//! What each fuzz target does with its bytes, and what must hold whatever they are.
+//!
+//! libFuzzer runs these through `fuzz_targets/`, the tests of the suite run the same over the corpus of
+//! seeds and its mutations (`tests/fuzz`). A body panics if something does not hold.
+
+#[path = "bodies/channel.rs"]
+mod channel;
+#[path = "bodies/messages.rs"]
+mod messages;
+#[path = "bodies/ring.rs"]
+mod ring;
+#[path = "bodies/text.rs"]
+mod text;
+
+/// Takes the input of one execution.
+pub(crate) type Body = fn(&[u8]);
+
+/// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
+pub(crate) const TARGETS: [(&str, Body); 11] = [
+    ("handshake_responder", channel::responder),
+    ("handshake_initiator", channel::initiator),
+    ("sealed_frames", channel::sealed_frames),
+    ("plain_frames", messages::plain_frames),
+    ("console_messages", messages::console),
+    ("manager_messages", messages::manager),
+    ("ring_messages", messages::ring),
+    ("job_spec", messages::job_spec),
+    ("ring", ring::ring),
+    ("key_file", text::key_file),
+    ("pmi_lines", text::pmi_lines),
+];
+
+/// Runs the target of that name.
+#[allow(dead_code, reason = "libFuzzer asks for targets by name, the tests run all")]
+pub(crate) fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|(target, _)| *target == name);
+    target.expect("a target of that name").1(data);
+}
+
+/// Choices read from the input: zeros once it is used up.
+pub(crate) struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(crate) const fn new(data: &'a [u8]) -> Self {
+        Self(data)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    /// A number from 0 to `limit - 1`, below 256.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::from(self.byte()) % limit
+    }
+
+    /// As many as a byte says, at most what there is.
+    pub(crate) fn some(&mut self) -> &'a [u8] {
+        let count = usize::from(self.byte()).min(self.0.len());
+        let (some, rest) = self.0.split_at(count);
+        self.0 = rest;
+        some
+    }
+
+    pub(crate) const fn rest(&mut self) -> &'a [u8] {
+        let rest = self.0;
+        self.0 = &[];
+        rest
+    }
+}
+
+/// Cuts `data` in pieces of sizes that `cuts` says, and hands each to `take`.
+pub(crate) fn in_pieces(mut data: &[u8], mut cuts: Bytes<'_>, mut take: impl FnMut(&[u8])) {
+    while !data.is_empty() {
+        let size = (usize::from(cuts.byte()) + 1).min(data.len());
+        take(&data[..size]);
+        data = &data[size..];
+    }
+}

@@ -1,0 +1,81 @@
+//! Frames and messages: what can be read can be written, and reads the same again.
+
+use std::fmt::Debug;
+
+use mpd_proto::frame::{self, Decoder};
+use mpd_proto::job::JobSpec;
+use mpd_proto::message::{
+    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Opening, RingMessage,
+    RingRequest,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Bytes, in_pieces};
+
+fn reads_back<M: DeserializeOwned + Serialize + PartialEq + Debug>(data: &[u8]) {
+    if let Ok(message) = frame::decode_message::<M>(data) {
+        let text = serde_json::to_vec(&message).expect("what was read can be written");
+        let again = frame::decode_message::<M>(&text).expect("what was written can be read");
+        assert_eq!(message, again);
+    }
+}
+
+/// What a console may send and what it may be sent.
+pub(crate) fn console(data: &[u8]) {
+    reads_back::<Opening>(data);
+    reads_back::<RingRequest>(data);
+    reads_back::<ConsoleReply>(data);
+    reads_back::<JobInput>(data);
+    reads_back::<JobNews>(data);
+}
+
+/// What a daemon and a manager say, and what the daemon keeps of a job.
+pub(crate) fn manager(data: &[u8]) {
+    reads_back::<ManagerOrder>(data);
+    reads_back::<ManagerReport>(data);
+    reads_back::<JobRecord>(data);
+}
+
+/// What daemons say to each other.
+pub(crate) fn ring(data: &[u8]) {
+    reads_back::<RingMessage>(data);
+}
+
+/// The encoding of a job's specification.
+pub(crate) fn job_spec(data: &[u8]) {
+    if let Ok(spec) = JobSpec::decode(data) {
+        let bytes = spec.encode();
+        let again = JobSpec::decode(&bytes).expect("what was written can be read");
+        assert!(again == spec, "another specification came back");
+        // It may be nonsense; saying so must not fail.
+        let _ = spec.check();
+    }
+}
+
+/// The frames are the same however the bytes are cut.
+pub(crate) fn plain_frames(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let cuts = bytes.some();
+    let stream = bytes.rest();
+    let mut at_once = Vec::new();
+    let mut decoder = Decoder::default();
+    decoder.push(stream);
+    while let Ok(Some((kind, payload))) = decoder.next_frame() {
+        at_once.push((kind, payload.to_vec()));
+    }
+    let mut in_parts = Vec::new();
+    let mut decoder = Decoder::default();
+    in_pieces(stream, Bytes::new(cuts), |piece| {
+        decoder.push(piece);
+        while let Ok(Some((kind, payload))) = decoder.next_frame() {
+            in_parts.push((kind, payload.to_vec()));
+        }
+    });
+    assert_eq!(at_once, in_parts);
+    let mut written = Vec::new();
+    for (kind, payload) in &at_once {
+        frame::encode(*kind, payload, &mut written);
+    }
+    assert!(stream.starts_with(&written), "frames are written otherwise than read");
+}

@@ -1,0 +1,319 @@
+//! A member of the ring that says anything: it holds the key, and may still be broken or lie.
+//!
+//! The machine checks itself after every call in debug builds; here it must also keep its requests
+//! answered, its outputs few and its timers moving.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mpd_proto::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
+use mpd_proto::ring::{
+    Address, Claim, DaemonName, DialFailure, GAP, Input, Instance, LinkId, Output, Peer, Purpose,
+    Record, RequestId, Ring, RingConfig, Rules, Seat, Seed, Sheet, Standing, Timing, Token,
+};
+use mpd_proto::{JobId, Time};
+
+use super::Bytes;
+
+/// Inputs of one execution at most.
+const STEPS: usize = 400;
+/// Outputs that one input may cause at most, with as few links and members as there are here.
+const MAX_OUTPUTS: usize = 4000;
+
+struct Owner {
+    ring: Ring,
+    now: Time,
+    links: BTreeSet<LinkId>,
+    last_link: u64,
+    dials: BTreeMap<Token, Purpose>,
+    delivered: Vec<ScatterId>,
+    waiting: BTreeSet<RequestId>,
+    last_request: u64,
+}
+
+/// Drives one ring through what the bytes say.
+pub(crate) fn ring(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut owner = Owner {
+        ring: Ring::new(Time::ZERO + Duration::from_secs(1), config(&mut bytes)),
+        now: Time::ZERO + Duration::from_secs(1),
+        links: BTreeSet::new(),
+        last_link: 0,
+        dials: BTreeMap::new(),
+        delivered: Vec::new(),
+        waiting: BTreeSet::new(),
+        last_request: 0,
+    };
+    owner.drain();
+    for _ in 0..STEPS {
+        if bytes.is_empty() {
+            break;
+        }
+        owner.pass(Duration::from_millis(u64::from(bytes.byte() / 8) * 20));
+        owner.step(&mut bytes);
+    }
+    // Every request is answered after its deadline at the latest, if nobody interferes any more.
+    for _ in 0..200 {
+        owner.pass(Duration::from_millis(100));
+    }
+    assert!(owner.waiting.is_empty(), "never answered: {:?}", owner.waiting);
+}
+
+impl Owner {
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        for _ in 0..10_000 {
+            let Some(due) = self.ring.poll_timeout().filter(|due| *due <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(due);
+            self.ring.handle_timeout(self.now);
+            self.drain();
+        }
+        panic!("time does not move on");
+    }
+
+    fn give(&mut self, input: Input) {
+        self.ring.handle(self.now, input);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let mut count = 0;
+        while let Some(output) = self.ring.poll_output() {
+            count += 1;
+            assert!(count < MAX_OUTPUTS, "no end of outputs");
+            match output {
+                Output::Connect { token, purpose, .. } => {
+                    self.dials.insert(token, purpose);
+                }
+                Output::Abandon(token) => {
+                    self.dials.remove(&token);
+                }
+                Output::Close(link) => {
+                    self.links.remove(&link);
+                }
+                Output::Send(link, message) => {
+                    assert!(
+                        self.links.contains(&link),
+                        "said on a link that is closed: {message:?}"
+                    );
+                    let size = serde_json::to_string(&message).expect("it serialises").len();
+                    assert!(size <= 1 << 20, "a message of {size} bytes");
+                }
+                Output::Deliver { id, .. } => self.delivered.push(id),
+                Output::Scattered { request, .. }
+                | Output::LapsHome { request, .. }
+                | Output::LapLost { request, .. }
+                | Output::Published { request, .. }
+                | Output::Unpublished { request, .. }
+                | Output::Refused(request) => {
+                    assert!(self.waiting.remove(&request), "{request:?} was answered twice");
+                }
+                Output::Event(_) | Output::NameLost { .. } => {}
+                Output::Over => self.dials.clear(),
+            }
+        }
+    }
+
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        match bytes.below(16) {
+            0 | 1 => self.link_up(bytes),
+            2 => {
+                let Some(link) = self.any_link(bytes) else { return };
+                self.links.remove(&link);
+                self.give(Input::LinkClosed(link));
+            }
+            3 => {
+                let chosen = bytes.below(self.dials.len().max(1));
+                let Some(token) = self.dials.keys().nth(chosen).copied() else { return };
+                self.dials.remove(&token);
+                let failures = [DialFailure::Refused, DialFailure::TimedOut, DialFailure::Myself];
+                self.give(Input::ConnectFailed(token, failures[bytes.below(3)]));
+            }
+            4 => {
+                let Some(id) = self.delivered.pop() else { return };
+                self.give(Input::Answered(id, bytes.some().into()));
+            }
+            5 => self.ask(|request| Input::Scatter(request, b"payload"[..].into())),
+            6 => {
+                let laps = u32::from(bytes.byte());
+                self.ask(|request| Input::Lap { request, laps, trace: true });
+            }
+            7 => {
+                let claim = claim(bytes);
+                self.ask(|request| Input::Publish { request, claim });
+            }
+            8 => {
+                let Claim { name, job, .. } = claim(bytes);
+                self.ask(|request| Input::Unpublish { request, name, job });
+            }
+            9 if bytes.byte() < 8 => self.give(Input::Leave),
+            9 => self.give(Input::JobOver(claim(bytes).job)),
+            10 => self.give(Input::Readdress(vec![address(bytes)])),
+            _ => {
+                let Some(link) = self.any_link(bytes) else { return };
+                let message = message(bytes);
+                self.give(Input::Received(link, message));
+            }
+        }
+    }
+
+    fn any_link(&self, bytes: &mut Bytes<'_>) -> Option<LinkId> {
+        let chosen = bytes.below(self.links.len().max(1));
+        self.links.iter().nth(chosen).copied()
+    }
+
+    fn link_up(&mut self, bytes: &mut Bytes<'_>) {
+        let purposes = [Purpose::Ring, Purpose::Join, Purpose::Probe, Purpose::Chord];
+        let dialed = bytes.byte() & 1 == 1;
+        let chosen = bytes.below(self.dials.len().max(1));
+        let dial = self.dials.iter().nth(chosen).map(|(token, purpose)| (*token, *purpose));
+        let (token, purpose) = match dial.filter(|_| dialed) {
+            Some((token, purpose)) => (Some(token), purpose),
+            None => (None, purposes[bytes.below(4)]),
+        };
+        token.map(|token| self.dials.remove(&token));
+        self.last_link += 1;
+        let link = LinkId(self.last_link);
+        self.links.insert(link);
+        let peer = Peer { name: name(bytes), instance: instance(bytes) };
+        self.give(Input::LinkUp { link, token, peer, purpose });
+    }
+
+    fn ask(&mut self, make: impl FnOnce(RequestId) -> Input) {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        self.waiting.insert(request);
+        self.give(make(request));
+    }
+}
+
+fn config(bytes: &mut Bytes<'_>) -> RingConfig {
+    let kind = bytes.byte();
+    let entry = if kind & 1 == 1 { vec![address(bytes), address(bytes)] } else { Vec::new() };
+    let seed =
+        |ordinal| Seed { ordinal, address: Address::new(&format!("h{ordinal}:1")).expect("one") };
+    RingConfig {
+        name: DaemonName::new("h0").expect("a name"),
+        instance: Instance::from_bytes([3; 16]),
+        addresses: vec![Address::new("h0:1").expect("an address")],
+        ncpus: 1,
+        ordinal: (kind & 2 == 2).then_some(u64::from(kind >> 4)),
+        entry,
+        seeds: if kind & 4 == 4 { (0..4).map(seed).collect() } else { Vec::new() },
+        timing: Timing::default(),
+        chance: u64::from(kind),
+        rules: Rules::default(),
+    }
+}
+
+fn name(bytes: &mut Bytes<'_>) -> DaemonName {
+    DaemonName::new(&format!("h{}", bytes.below(8))).expect("a name")
+}
+
+fn instance(bytes: &mut Bytes<'_>) -> Instance {
+    Instance::from_bytes([bytes.byte() % 8; 16])
+}
+
+fn address(bytes: &mut Bytes<'_>) -> Address {
+    Address::new(&format!("h{}:1", bytes.below(10))).expect("an address")
+}
+
+fn number(bytes: &mut Bytes<'_>) -> u64 {
+    const EDGES: [u64; 8] =
+        [0, 1, GAP, GAP - 1, u64::MAX, u64::MAX - 1, u64::MAX / 2 - 1, u64::MAX / 2];
+    let byte = bytes.byte();
+    if byte >= 0xe0 { EDGES[usize::from(byte % 8)] } else { u64::from(byte / 8) }
+}
+
+fn small(bytes: &mut Bytes<'_>) -> u32 {
+    u32::try_from(number(bytes)).unwrap_or(u32::MAX)
+}
+
+fn several<T>(bytes: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> T) -> Vec<T> {
+    (0..bytes.below(6)).map(|_| one(bytes)).collect()
+}
+
+fn record(bytes: &mut Bytes<'_>) -> Record {
+    let standings = [Standing::Live, Standing::Dead, Standing::Departed];
+    Record {
+        name: name(bytes),
+        incarnation: number(bytes),
+        standing: standings[bytes.below(3)],
+        instance: instance(bytes),
+        position: number(bytes).saturating_mul(GAP / 4),
+        ordinal: number(bytes),
+        ncpus: small(bytes),
+        addresses: several(bytes, address),
+        by: (bytes.byte() & 1 == 1).then(|| name(bytes)),
+        age_s: small(bytes),
+    }
+}
+
+fn claim(bytes: &mut Bytes<'_>) -> Claim {
+    let job = JobId::new(number(bytes), name(bytes).as_str()).expect("a job");
+    Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job }
+}
+
+fn sheet(bytes: &mut Bytes<'_>) -> Sheet {
+    let mut claims = several(bytes, claim);
+    if bytes.byte() & 7 != 0 {
+        claims.sort();
+        claims.dedup_by(|a, b| a.name == b.name);
+    }
+    Sheet { owner: name(bytes), instance: instance(bytes), version: number(bytes), claims }
+}
+
+fn seat(bytes: &mut Bytes<'_>) -> Seat {
+    Seat { position: number(bytes).saturating_mul(GAP / 4), name: name(bytes) }
+}
+
+fn id(bytes: &mut Bytes<'_>) -> ScatterId {
+    ScatterId { origin: instance(bytes), sequence: number(bytes) }
+}
+
+fn payload(bytes: &mut Bytes<'_>) -> Payload {
+    Payload::from(bytes.some())
+}
+
+fn scatter(bytes: &mut Bytes<'_>) -> Scatter {
+    let naming = |bytes: &mut Bytes<'_>| Naming { name: claim(bytes).name, sheet: sheet(bytes) };
+    Scatter {
+        id: id(bytes),
+        round: small(bytes),
+        after: seat(bytes),
+        until: seat(bytes),
+        only: several(bytes, name),
+        hops: small(bytes),
+        patience_ms: small(bytes),
+        payload: payload(bytes),
+        naming: (bytes.byte() & 1 == 1).then(|| Box::new(naming(bytes))),
+    }
+}
+
+fn message(bytes: &mut Bytes<'_>) -> RingMessage {
+    let answer = |bytes: &mut Bytes<'_>| Answer { name: name(bytes), answer: payload(bytes) };
+    match bytes.below(9) {
+        0 => RingMessage::Pulse { digest: number(bytes) },
+        1 | 2 => RingMessage::List { records: several(bytes, record) },
+        3 | 4 => RingMessage::Update { records: several(bytes, record) },
+        5 => RingMessage::Names { sheets: several(bytes, sheet) },
+        6 => RingMessage::Scatter(scatter(bytes)),
+        7 => RingMessage::Gathered(Gathered {
+            id: id(bytes),
+            round: small(bytes),
+            answers: several(bytes, answer),
+            lost: several(bytes, name),
+            depth: small(bytes),
+        }),
+        _ => RingMessage::Lap(Lap {
+            origin: instance(bytes),
+            sequence: number(bytes),
+            hops: small(bytes),
+            trace: bytes.byte() & 1 == 1,
+            names: several(bytes, name),
+        }),
+    }
+}

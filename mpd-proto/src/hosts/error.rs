@@ -1,0 +1,108 @@
+//! What can be wrong with a list of hosts, for people: where, what, and what is allowed.
+
+use std::fmt;
+
+use super::{MAX_FILE, MAX_HOSTS, MAX_LINE};
+
+/// A list of hosts cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InvalidHosts {
+    /// The line of the file, from 1; none for a list on the command line.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for InvalidHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.problem),
+            None => self.problem.fmt(f),
+        }
+    }
+}
+
+/// What is wrong with a list of hosts. Texts are escaped and cut when shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The file is too long.
+    #[error("the file has more than {MAX_FILE} bytes")]
+    FileTooLong,
+    /// A line is too long.
+    #[error("it has more than {MAX_LINE} bytes")]
+    LineTooLong,
+    /// Too many hosts.
+    #[error("more than {MAX_HOSTS} hosts")]
+    TooManyHosts,
+    /// It is not UTF-8.
+    #[error("it is not text")]
+    NotText,
+    /// Nothing between two commas.
+    #[error("there is a comma with no host beside it")]
+    EmptyItem,
+    /// Not the name of a host.
+    #[error(
+        "{} is not the name of a host: letters, digits and . _ - can stand in it (at most 255), \
+         a letter or digit first; ranges look like c[1-9,12], IPv6 like [fe80::1]",
+        shown(.0)
+    )]
+    Host(String),
+    /// An IPv6 address without brackets, or several counts.
+    #[error(
+        "{} has several colons: HOST:NCPUS has one, and an IPv6 address needs brackets, [fe80::1]:4",
+        shown(.0)
+    )]
+    Colons(String),
+    /// A range that is none.
+    #[error("{} has a bad range: [1-9], [01-16,20] are good ones", shown(.0))]
+    Range(String),
+    /// Not a number of CPUs.
+    #[error("{} is not a number of CPUs: HOST:NCPUS takes 1 to {MAX_NCPUS}", shown(.0))]
+    Ncpus(String),
+    /// Neither key nor value.
+    #[error("{} follows the host: only ifhn=NAME, user=NAME and port=N can", shown(.0))]
+    Key(String),
+    /// The same key twice.
+    #[error("{} stands there twice", shown(.0))]
+    Twice(String),
+    /// Not the name of an interface.
+    #[error(
+        "{} is not an ifhn: it takes the name of a host or a numeric address, and with ranges as \
+         many as there are hosts",
+        shown(.0)
+    )]
+    Ifhn(String),
+    /// Not the name of a user.
+    #[error(
+        "{} is not the name of a user: letters, digits and . _ - can stand in it (at most 64), \
+         a letter, digit or _ first",
+        shown(.0)
+    )]
+    User(String),
+    /// Not a port.
+    #[error("{} is not a port of ssh: 1 to 65535 are", shown(.0))]
+    Port(String),
+}
+
+impl Problem {
+    pub(super) const fn in_line(self, line: usize) -> InvalidHosts {
+        InvalidHosts { line: Some(line), problem: self }
+    }
+
+    pub(super) const fn somewhere(self) -> InvalidHosts {
+        InvalidHosts { line: None, problem: self }
+    }
+}
+
+/// Largest number of CPUs: more than any host has.
+pub(super) const MAX_NCPUS: u32 = 1_000_000;
+
+/// Characters of an offending text that are shown.
+const SHOWN: usize = 60;
+
+/// `text` in quotes, made safe for a terminal, cut where it is too long for a message.
+fn shown(text: &str) -> String {
+    let cut: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();
+    let rest = if text.chars().nth(SHOWN).is_some() { "..." } else { "" };
+    format!("'{cut}{rest}'")
+}

@@ -1,0 +1,82 @@
+//! `c[01-16,20]` to names.
+
+/// Most digits of a number in a range.
+const MAX_DIGITS: usize = 9;
+
+/// Why a word with ranges has no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The brackets or what stands in them.
+    Malformed,
+    /// More names than there is room for.
+    TooMany,
+}
+
+/// The names that `word` means, at most `room`: one for every combination of its ranges, the last
+/// range turning fastest. The names themselves are not checked.
+pub(super) fn expand(word: &str, room: usize) -> Result<Vec<String>, Fault> {
+    let mut names = vec![String::new()];
+    let mut rest = word;
+    while let Some((before, opened)) = rest.split_once('[') {
+        let (inside, after) = opened.split_once(']').ok_or(Fault::Malformed)?;
+        let numbers = numbers(inside, room)?;
+        if names.len().saturating_mul(numbers.len()) > room {
+            return Err(Fault::TooMany);
+        }
+        names = names
+            .iter()
+            .flat_map(|name| numbers.iter().map(move |n| format!("{name}{before}{n}")))
+            .collect();
+        rest = after;
+    }
+    if rest.contains(']') {
+        return Err(Fault::Malformed);
+    }
+    if names.len() > room {
+        return Err(Fault::TooMany);
+    }
+    for name in &mut names {
+        name.push_str(rest);
+    }
+    Ok(names)
+}
+
+/// The numbers in one pair of brackets as text, leading zeros kept.
+fn numbers(inside: &str, room: usize) -> Result<Vec<String>, Fault> {
+    let mut all = Vec::new();
+    for item in inside.split(',') {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (from, to) = (number(first)?, number(last)?);
+        if from > to {
+            return Err(Fault::Malformed);
+        }
+        if (to - from) as usize >= room.saturating_sub(all.len()) {
+            return Err(Fault::TooMany);
+        }
+        // `08-12` counts 08, 09, 10; `8-12` does not fill up.
+        let width = if first.starts_with('0') { first.len() } else { 0 };
+        all.extend((from..=to).map(|n| format!("{n:0width$}")));
+    }
+    Ok(all)
+}
+
+fn number(digits: &str) -> Result<u32, Fault> {
+    let fits = (1..=MAX_DIGITS).contains(&digits.len());
+    if !fits || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Fault::Malformed);
+    }
+    digits.parse().map_err(|_| Fault::Malformed)
+}
+
+/// The items between commas that stand outside brackets.
+pub(super) fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    text.split(move |c| {
+        inside = match c {
+            '[' => true,
+            ']' => false,
+            _ => inside,
+        };
+        c == ',' && !inside
+    })
+}

@@ -1,0 +1,139 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn names(text: &str) -> Vec<String> {
+    parse_list(text).unwrap().into_iter().map(|entry| entry.host).collect()
+}
+
+fn problem(line: &str) -> String {
+    parse_file(line.as_bytes()).unwrap_err().to_string()
+}
+
+fn plain(host: &str) -> HostEntry {
+    HostEntry { host: host.to_owned(), ncpus: None, ifhn: None, user: None, port: None }
+}
+
+#[test]
+fn a_file_has_hosts_with_counts_keys_comments_and_blank_lines() {
+    let text =
+        b"# ours\n\nh1\r\n  h2:4 ifhn=h2-ib user=al port=2222 # new\n[::1]:8\n10.0.0.7 user=_x\n";
+    let entries = parse_file(text).unwrap();
+    let full = HostEntry {
+        ncpus: Some(4),
+        ifhn: Some("h2-ib".into()),
+        user: Some("al".into()),
+        port: Some(2222),
+        ..plain("h2")
+    };
+    let user = HostEntry { user: Some("_x".into()), ..plain("10.0.0.7") };
+    assert_eq!(entries, [plain("h1"), full, HostEntry { ncpus: Some(8), ..plain("::1") }, user]);
+}
+
+#[test]
+fn ranges_count_keep_leading_zeros_and_combine() {
+    assert_eq!(names("c[1-3]"), ["c1", "c2", "c3"]);
+    assert_eq!(names("c[08-10,20]"), ["c08", "c09", "c10", "c20"]);
+    assert_eq!(
+        names("a,r[1-2]n[1-2]-ib,b"),
+        ["a", "r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib", "b"]
+    );
+    assert_eq!(names("[fe80::1],c[1,2]:4"), ["fe80::1", "c1", "c2"]);
+    assert_eq!(parse_list("c[1-2]:4").unwrap()[1].ncpus, Some(4));
+}
+
+#[test]
+fn an_ifhn_of_ranges_has_one_name_for_each_host() {
+    let entries = parse_file(b"c[1-2] ifhn=ib[1-2]").unwrap();
+    assert_eq!(entries[1].ifhn.as_deref(), Some("ib2"));
+    assert!(problem("c[1-2] ifhn=ib").contains("as many as there are hosts"));
+}
+
+#[test]
+fn what_could_be_an_option_or_shell_code_is_refused() {
+    let long = "x".repeat(256);
+    let bad_hosts = [
+        "-oProxyCommand=touch",
+        "$(touch",
+        "a;b",
+        "a\0b",
+        "`id`",
+        "a/b",
+        "a'b",
+        "..",
+        "h\u{e9}",
+        "@",
+        "a[1-2];b",
+        "[::1;x]",
+        &long,
+    ];
+    for bad in bad_hosts {
+        assert!(parse_list(bad).is_err(), "{bad:?}");
+        assert!(parse_file(bad.as_bytes()).is_err(), "{bad:?}");
+        assert!(parse_file(format!("h ifhn={bad}").as_bytes()).is_err(), "{bad:?}");
+    }
+    for bad in ["-l", "a;b", "$(id)", "", "a@b"] {
+        assert!(parse_file(format!("h user={bad}").as_bytes()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
+    assert_eq!(
+        problem("h1\n# x\n-oProxyCommand=touch /x\n"),
+        "line 3: '-oProxyCommand=touch' is not the name of a host: letters, digits and . _ - can \
+         stand in it (at most 255), a letter or digit first; ranges look like c[1-9,12], IPv6 like \
+         [fe80::1]"
+    );
+    assert!(problem("a\u{1b}(x").starts_with("line 1: 'a\\u{1b}(x' is not"));
+    assert!(problem(&"x".repeat(300)).contains("xxx...' is not"));
+    assert!(problem("fe80::1").contains("needs brackets"));
+    assert!(problem("h:0").contains("'h:0' is not a number of CPUs"));
+    assert!(problem("h:+1").contains("number of CPUs"));
+    assert!(problem("h cpus=3").contains("only ifhn=NAME, user=NAME and port=N"));
+    assert!(problem("h 4").contains("'4' follows the host"));
+    assert!(problem("h port=1 port=2").contains("'port=2' stands there twice"));
+    assert!(problem("h port=65536").contains("1 to 65535"));
+    assert!(problem("h[3-1]").contains("bad range"));
+    assert!(problem("h[1").contains("bad range"));
+    assert!(problem("h[]").contains("bad range"));
+    assert_eq!(
+        parse_list("a,,b").unwrap_err().to_string(),
+        "there is a comma with no host beside it"
+    );
+    assert_eq!(parse_file(b"\xff").unwrap_err().to_string(), "line 1: it is not text");
+}
+
+#[test]
+fn lines_files_and_numbers_of_hosts_are_bounded() {
+    assert!(problem(&"x".repeat(MAX_LINE + 1)).contains("more than 10000 bytes"));
+    let file = vec![b'#'; MAX_FILE + 1];
+    assert_eq!(parse_file(&file).unwrap_err().problem, Problem::FileTooLong);
+    assert_eq!(names(&format!("c[1-{MAX_HOSTS}]")).len(), MAX_HOSTS);
+    for much in ["c[0-8192]", "c[0-999999999]", "c[1-8192],d", "c[1-8192],[::1]", "c[1-91]d[1-91]"]
+    {
+        assert_eq!(parse_list(much).unwrap_err().problem, Problem::TooManyHosts, "{much}");
+    }
+    assert!(parse_list(&format!("c{}", "[1-9]".repeat(1000))).is_err());
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_accepted_can_be_a_word_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+        if let Ok(entries) = parse_file(&text) {
+            for entry in entries {
+                prop_assert!(is_host_name(&entry.host));
+                prop_assert!(entry.ifhn.is_none_or(|name| is_host_name(&name)));
+                prop_assert!(entry.user.is_none_or(|name| is_user_name(&name)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_never_has_more_than_its_bound(text in "[a-c0-9\\[\\],:-]{0,60}") {
+        if let Ok(entries) = parse_list(&text) {
+            prop_assert!(entries.len() <= MAX_HOSTS);
+            prop_assert!(entries.iter().all(|entry| is_host_name(&entry.host)));
+        }
+    }
+}

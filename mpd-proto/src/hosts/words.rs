@@ -1,0 +1,145 @@
+//! The words of a line: the host with its count, and the keys behind it.
+
+use super::error::{MAX_NCPUS, Problem};
+use super::ranges::{self, Fault};
+
+/// Most bytes in the name of a host, as in the DNS.
+const MAX_HOST: usize = 255;
+/// Most bytes in the name of a user.
+const MAX_USER: usize = 64;
+/// Most bytes in a numeric IPv6 address.
+const MAX_IPV6: usize = 45;
+
+/// `HOST[:NCPUS]`.
+#[derive(Debug)]
+pub(super) struct HostWord {
+    pub(super) names: Vec<String>,
+    pub(super) ncpus: Option<u32>,
+}
+
+pub(super) fn host(word: &str, room: usize) -> Result<HostWord, Problem> {
+    let (names, count) = match ipv6_in_brackets(word) {
+        Some((address, rest)) => {
+            let count = match rest.strip_prefix(':') {
+                None if !rest.is_empty() => return Err(Problem::Host(word.to_owned())),
+                count => count,
+            };
+            if room == 0 {
+                return Err(Problem::TooManyHosts);
+            }
+            (vec![address.to_owned()], count)
+        }
+        None => {
+            let (name, count) = match word.split_once(':') {
+                Some((_, count)) if count.contains(':') => {
+                    return Err(Problem::Colons(word.to_owned()));
+                }
+                Some((name, count)) => (name, Some(count)),
+                None => (word, None),
+            };
+            (names(name, room, word)?, count)
+        }
+    };
+    let ncpus = count.map(|count| ncpus(count).ok_or_else(|| Problem::Ncpus(word.to_owned())));
+    Ok(HostWord { names, ncpus: ncpus.transpose()? })
+}
+
+/// The names that `name` means; `word` is what to complain of.
+fn names(name: &str, room: usize, word: &str) -> Result<Vec<String>, Problem> {
+    let names = ranges::expand(name, room).map_err(|fault| match fault {
+        Fault::Malformed => Problem::Range(word.to_owned()),
+        Fault::TooMany => Problem::TooManyHosts,
+    })?;
+    if names.iter().all(|name| is_host_name(name)) {
+        Ok(names)
+    } else {
+        Err(Problem::Host(word.to_owned()))
+    }
+}
+
+fn ncpus(count: &str) -> Option<u32> {
+    decimal(count).filter(|n| (1..=MAX_NCPUS).contains(n))
+}
+
+/// A number without sign.
+fn decimal(text: &str) -> Option<u32> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// The address and what follows its brackets.
+fn ipv6_in_brackets(word: &str) -> Option<(&str, &str)> {
+    let (address, rest) = word.strip_prefix('[')?.split_once(']')?;
+    is_ipv6(address).then_some((address, rest))
+}
+
+/// Whether this has the characters of a numeric IPv6 address. Which of them are one, ssh knows.
+fn is_ipv6(text: &str) -> bool {
+    text.len() <= MAX_IPV6
+        && text.bytes().filter(|&b| b == b':').count() >= 2
+        && text.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b))
+}
+
+/// Whether this may be the name or numeric address of a host: it can be neither an option nor shell
+/// code.
+pub fn is_host_name(text: &str) -> bool {
+    let name = text.len() <= MAX_HOST
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    name || is_ipv6(text)
+}
+
+/// Whether this may be the name of a user on another host.
+pub fn is_user_name(text: &str) -> bool {
+    text.len() <= MAX_USER
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+/// The keys behind a host.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// None, or one for each host.
+    pub(super) ifhn: Vec<String>,
+    pub(super) user: Option<String>,
+    pub(super) port: Option<u16>,
+}
+
+impl Keys {
+    pub(super) fn parse<'a>(
+        words: impl Iterator<Item = &'a str>,
+        hosts: usize,
+    ) -> Result<Self, Problem> {
+        let mut keys = Self::default();
+        for word in words {
+            let refused = || word.to_owned();
+            let (key, value) = word.split_once('=').ok_or_else(|| Problem::Key(refused()))?;
+            let twice = match key {
+                "ifhn" => {
+                    let names = ifhn(value, hosts).ok_or_else(|| Problem::Ifhn(refused()))?;
+                    !std::mem::replace(&mut keys.ifhn, names).is_empty()
+                }
+                "user" if is_user_name(value) => keys.user.replace(value.to_owned()).is_some(),
+                "user" => return Err(Problem::User(refused())),
+                "port" => {
+                    let port = decimal(value).and_then(|n| u16::try_from(n).ok());
+                    let port = port.filter(|&n| n != 0).ok_or_else(|| Problem::Port(refused()))?;
+                    keys.port.replace(port).is_some()
+                }
+                _ => return Err(Problem::Key(refused())),
+            };
+            if twice {
+                return Err(Problem::Twice(refused()));
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// One name for each host.
+fn ifhn(value: &str, hosts: usize) -> Option<Vec<String>> {
+    let names = match ipv6_in_brackets(value) {
+        Some((address, "")) => vec![address.to_owned()],
+        _ => ranges::expand(value, hosts).ok()?,
+    };
+    (names.len() == hosts && names.iter().all(|name| is_host_name(name))).then_some(names)
+}

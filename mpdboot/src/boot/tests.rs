@@ -1,0 +1,204 @@
+use super::*;
+use crate::failure::Ending;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn way() -> Way {
+    Way { rsh: "ssh".into(), agent: "/x/mpdboot".into(), is_ssh: true }
+}
+
+fn boot(hosts: usize, window: usize) -> Boot {
+    let settings = Settings { window, timeout: 30 * SECOND, flat: false, retry: true };
+    let target =
+        |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
+    Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
+}
+
+/// What the owner is to do, events left out.
+fn duties(boot: &mut Boot) -> Vec<Output> {
+    std::iter::from_fn(|| boot.poll_output()).filter(|o| !matches!(o, Output::Tell(_))).collect()
+}
+
+fn start(head: usize, carried: &[usize]) -> Output {
+    Output::Start(Group { head, carried: carried.to_vec() })
+}
+
+fn in_ring(name: &str) -> Report {
+    Report::Host { name: name.into(), outcome: Outcome::InRing { addresses: Vec::new() } }
+}
+
+fn failed(name: &str, step: Step) -> Report {
+    let failure = Failure::new(step, "no", "");
+    Report::Host { name: name.into(), outcome: Outcome::Failed(failure) }
+}
+
+fn say(boot: &mut Boot, link: usize, report: Report) {
+    boot.handle(Time::ZERO + SECOND, Input::Reported { link, report });
+}
+
+fn gone(boot: &mut Boot, link: usize) {
+    let ended = Ended { ending: Ending::Exited(0), words: String::new(), chatter: String::new() };
+    boot.handle(Time::ZERO + SECOND, Input::Ended { link, ended });
+}
+
+fn step_of(boot: &Boot, host: usize) -> Option<Step> {
+    match boot.states().nth(host) {
+        Some(State::Failed { failure, .. }) => Some(failure.step),
+        _ => None,
+    }
+}
+
+#[test]
+fn each_host_gets_a_shell_which_ends_when_its_daemon_is_in_the_ring() {
+    let mut boot = boot(2, 32);
+    assert_eq!(duties(&mut boot), [start(0, &[]), start(1, &[])]);
+    for (link, name) in [(0, "h0"), (1, "h1")] {
+        say(&mut boot, link, Report::Reached);
+        say(&mut boot, link, Report::Joining);
+        say(&mut boot, link, in_ring(name));
+        assert_eq!(duties(&mut boot), [Output::End(link)]);
+        assert!(!boot.is_over());
+        gone(&mut boot, link);
+    }
+    assert!(boot.is_over());
+    assert!(boot.states().all(|state| *state == State::InRing { took: SECOND }));
+}
+
+#[test]
+fn beyond_the_window_heads_start_the_others() {
+    let mut boot = boot(5, 2);
+    assert_eq!(duties(&mut boot), [start(0, &[1, 2]), start(3, &[4])]);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, in_ring("h1"));
+    say(&mut boot, 0, failed("h2", Step::Key));
+    assert_eq!(duties(&mut boot), []);
+    say(&mut boot, 0, Report::Done);
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    assert_eq!(step_of(&boot, 2), Some(Step::Key));
+}
+
+#[test]
+fn who_was_to_be_started_by_a_host_that_failed_is_started_by_another() {
+    let mut boot = boot(5, 2);
+    duties(&mut boot);
+    say(&mut boot, 0, failed("h0", Step::Key));
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    gone(&mut boot, 0);
+    assert_eq!(duties(&mut boot), [start(1, &[2])]);
+}
+
+#[test]
+fn who_was_carried_by_an_agent_that_was_lost_half_way_is_started_from_here_alone() {
+    let mut boot = boot(5, 2);
+    duties(&mut boot);
+    say(&mut boot, 0, in_ring("h0"));
+    gone(&mut boot, 0);
+    assert_eq!(duties(&mut boot), [start(1, &[])]);
+    gone(&mut boot, 1);
+    assert_eq!(step_of(&boot, 1), Some(Step::Exec));
+    assert_eq!(duties(&mut boot), [start(2, &[])]);
+}
+
+#[test]
+fn whom_an_agent_cannot_reach_is_tried_from_here_once() {
+    let mut boot = boot(3, 1);
+    assert_eq!(duties(&mut boot), [start(0, &[1, 2])]);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, failed("h1", Step::Ssh));
+    say(&mut boot, 0, in_ring("h2"));
+    say(&mut boot, 0, Report::Done);
+    gone(&mut boot, 0);
+    assert_eq!(duties(&mut boot), [Output::End(0), start(1, &[])]);
+    say(&mut boot, 1, failed("h1", Step::Ssh));
+    gone(&mut boot, 1);
+    assert!(boot.is_over());
+    assert_eq!(step_of(&boot, 1), Some(Step::Ssh));
+}
+
+#[test]
+fn silence_fails_a_host_at_the_step_it_told_of() {
+    let mut boot = boot(2, 32);
+    duties(&mut boot);
+    say(&mut boot, 1, Report::Reached);
+    say(&mut boot, 1, Report::Joining);
+    let due = boot.poll_timeout().unwrap();
+    assert_eq!(due, Time::ZERO + 30 * SECOND);
+    boot.handle_timeout(due);
+    assert_eq!(duties(&mut boot), [Output::End(0), Output::End(1)]);
+    assert_eq!((step_of(&boot, 0), step_of(&boot, 1)), (Some(Step::Ssh), Some(Step::Join)));
+    assert_eq!(boot.poll_timeout(), None);
+}
+
+#[test]
+fn an_agent_that_carries_others_is_lost_when_it_does_not_say_that_it_lives() {
+    let mut boot = boot(2, 1);
+    duties(&mut boot);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, Report::Alive);
+    let due = boot.poll_timeout().unwrap();
+    assert_eq!(due, Time::ZERO + SECOND + ALIVE_PATIENCE);
+    boot.handle_timeout(due);
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    gone(&mut boot, 0);
+    assert_eq!(duties(&mut boot), [start(1, &[])]);
+}
+
+#[test]
+fn an_agent_cannot_speak_for_hosts_of_others_or_take_back_what_it_said() {
+    let mut boot = boot(4, 2);
+    duties(&mut boot);
+    say(&mut boot, 0, in_ring("h1"));
+    say(&mut boot, 0, in_ring("h3"));
+    say(&mut boot, 0, in_ring("nobody"));
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, failed("h0", Step::Join));
+    let done: Vec<bool> = boot.states().map(|s| matches!(s, State::InRing { .. })).collect();
+    assert_eq!(done, [true, false, false, false]);
+}
+
+#[test]
+fn whatever_order_things_happen_in_every_host_is_settled_once() {
+    // A small generator of chances: the same on every run.
+    let mut state = 7_u64;
+    let mut chance = move |n: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    for round in 0..300 {
+        let mut boot = boot(20, 1 + (round % 5) as usize);
+        let (mut links, mut shells, mut now) = (Vec::<Group>::new(), 0, Time::ZERO);
+        while !boot.is_over() {
+            while let Some(output) = boot.poll_output() {
+                if let Output::Start(group) = output {
+                    links.push(group);
+                    shells += 1;
+                }
+            }
+            assert!(links.len() <= 5 && shells <= 60);
+            let link = links[chance(links.len() as u64) as usize].clone();
+            now = now + SECOND;
+            let some = [vec![link.head], link.carried].concat();
+            let name = format!("h{}", some[chance(some.len() as u64) as usize]);
+            let report = match chance(6) {
+                0 | 1 => in_ring(&name),
+                2 => failed(&name, Step::Ssh),
+                3 => failed(&name, Step::Join),
+                4 => Report::Done,
+                _ => {
+                    links.retain(|other| other.head != link.head);
+                    let ended = Ended {
+                        ending: Ending::Exited(255),
+                        words: String::new(),
+                        chatter: String::new(),
+                    };
+                    boot.handle(now, Input::Ended { link: link.head, ended });
+                    continue;
+                }
+            };
+            boot.handle(now, Input::Reported { link: link.head, report });
+        }
+        let settled = |s: &State| matches!(s, State::InRing { .. } | State::Failed { .. });
+        assert!(boot.states().all(settled));
+    }
+}

@@ -1,0 +1,216 @@
+//! The command line of `mpdboot`, and its exit codes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use mpd_proto::hosts::{is_host_name, is_user_name};
+
+/// Nothing was started, or what was asked for cannot be.
+pub(crate) const EXIT_NOTHING: u8 = 1;
+/// The ring runs, and some hosts are not in it.
+pub(crate) const EXIT_PARTIAL: u8 = 3;
+
+/// Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh
+#[derive(Debug, Parser)]
+#[command(name = "mpdboot", version, long_about = ABOUT, after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "one per switch of the command line")]
+pub(crate) struct Cli {
+    /// Daemons in all, this host's included [default: all hosts of --file or --hosts, else 1]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(crate) totalnum: Option<u32>,
+
+    /// Read hosts from this file [default: ./mpd.hosts, if -n asks for more than one]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "hosts")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// These hosts, with commas between: a,b:4,c[1-9]; -hosts is the same
+    #[arg(long, value_name = "HOSTS", allow_hyphen_values = true)]
+    pub(crate) hosts: Option<String>,
+
+    /// Remote shell, with options if need be; one that is not ssh gets HOST and COMMAND alone
+    #[arg(long, short, value_name = "CMD", default_value = "ssh")]
+    pub(crate) rsh: String,
+
+    /// Log in as this user where the host file does not say
+    #[arg(long, short, value_name = "USER", value_parser = user)]
+    pub(crate) user: Option<String>,
+
+    /// Path of mpd on all hosts; mpdboot is beside it [default: beside this mpdboot]
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) mpd: Option<PathBuf>,
+
+    /// Hosts that are named several times get several daemons, called HOST, HOST-2, HOST-3
+    #[arg(long = "several", short = '1')]
+    pub(crate) several: bool,
+
+    /// Processes that this host takes before another is preferred [default: its CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ncpus: Option<u32>,
+
+    /// Name or address of the interface of this host that the others reach it by
+    #[arg(long, value_name = "NAME", value_parser = interface)]
+    pub(crate) ifhn: Option<String>,
+
+    /// Port that all daemons listen on [default: any]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+
+    /// Name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) ring: Option<String>,
+
+    /// Tell what happens, host by host
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
+    /// First see whether all hosts can be reached; if not, list those that cannot and start nothing
+    #[arg(long, short)]
+    pub(crate) chkup: bool,
+
+    /// Only see whether all hosts can be reached
+    #[arg(long)]
+    pub(crate) chkuponly: bool,
+
+    /// Add hosts to the ring that this host's daemon is in
+    #[arg(long, conflicts_with = "replace")]
+    pub(crate) add: bool,
+
+    /// End a ring of the same name first
+    #[arg(long)]
+    pub(crate) replace: bool,
+
+    /// Have the daemons start each other again when one dies
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Print a report on standard output as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Remote shells at once; with more hosts, those that run start further ones
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) window: u32,
+
+    /// Start every host from here, however many there are
+    #[arg(long)]
+    pub(crate) flat: bool,
+
+    /// How long one host may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) timeout: u32,
+
+    /// At the far end of a remote shell: an order on standard input, reports on standard output.
+    #[arg(long, hide = true)]
+    agent: bool,
+
+    /// Start the daemon of this name again.
+    #[arg(long, hide = true, value_name = "NAME", requires = "plan", requires = "join")]
+    revive: Option<String>,
+
+    /// With --revive: the recipe.
+    #[arg(long, hide = true, value_name = "FILE", requires = "revive")]
+    plan: Option<PathBuf>,
+
+    /// With --revive: daemons to enter the ring through.
+    #[arg(long, hide = true, value_name = "ADDRESSES", requires = "revive", value_delimiter = ',')]
+    join: Vec<String>,
+
+    #[arg(long, hide = true, value_name = "DIR")]
+    generate_docs: Option<PathBuf>,
+}
+
+const ABOUT: &str = "\
+Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh.
+
+Without a number and without hosts, mpdboot starts the daemon of this host alone. It returns when
+every daemon has said that it is in the ring and this host's daemon knows them all.
+
+Hosts come from --hosts, or a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N], where
+'#' begins a comment and HOST may have ranges: c[01-16,20]. This host is always the first of the
+ring; it is recognised in the file. A host that stands there twice is used once.
+
+ssh must log in without a password, and mpd and mpdboot must be at the same place on all hosts.
+The ring's key is made if there is none, and goes to the hosts through ssh.
+
+Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error tells why;
+2 wrong command line; 3 the ring runs, but some hosts failed: a table tells which, at which step
+(resolve, connect, ssh, exec, key, join), and what to do; 128+N ended by signal N, all undone.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  mpdboot                         the daemon of this host
+  mpdboot -f hosts                one daemon on each host of the file, and one here
+  mpdboot --hosts 'c[1-16]'       the same for a list
+  mpdboot --add --hosts c17       one host more
+  mpdboot --chkuponly -f hosts    can they all be reached?
+MPD_KEY_FILE names a key file other than ~/.mpd.key, on all hosts.";
+
+/// What a process of this executable is.
+pub(crate) enum Role {
+    Agent,
+    Reviver { name: String, plan: PathBuf, join: Vec<String> },
+    Docs(PathBuf),
+    Boot,
+}
+
+impl Cli {
+    /// Reads the command line of this process; a wrong one ends it.
+    pub(crate) fn read() -> Self {
+        // The spelling of other launchers.
+        let spelled = |word: OsString| match word.to_str() {
+            Some(text) if text == "-hosts" || text.starts_with("-hosts=") => {
+                OsString::from(format!("-{text}"))
+            }
+            _ => word,
+        };
+        Self::parse_from(std::env::args_os().map(spelled))
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        match self {
+            Self { agent: true, .. } => Role::Agent,
+            Self { revive: Some(name), plan: Some(plan), join, .. } => {
+                Role::Reviver { name: name.clone(), plan: plan.clone(), join: join.clone() }
+            }
+            Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
+            Self { .. } => Role::Boot,
+        }
+    }
+}
+
+fn user(text: &str) -> Result<String, &'static str> {
+    let allowed = "letters, digits and . _ - can stand in it, a letter, digit or _ first";
+    is_user_name(text).then(|| text.to_owned()).ok_or(allowed)
+}
+
+fn interface(text: &str) -> Result<String, &'static str> {
+    let allowed = "the name of a host or a numeric address is wanted";
+    is_host_name(text).then(|| text.to_owned()).ok_or(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_spellings_of_the_original_are_understood() {
+        let cli = Cli::parse_from([
+            "mpdboot", "-n", "4", "-f", "h", "-r", "rsh", "-u", "al", "-m", "/m", "-1", "-v", "-c",
+        ]);
+        assert_eq!((cli.totalnum, cli.rsh.as_str(), cli.several), (Some(4), "rsh", true));
+        let long =
+            Cli::parse_from(["mpdboot", "--totalnum=4", "--file=h", "--ncpus=2", "--ifhn=ib"]);
+        assert_eq!((long.totalnum, long.ncpus), (Some(4), Some(2)));
+        assert!(Cli::try_parse_from(["mpdboot", "-u", "-oProxyCommand=x"]).is_err());
+        assert!(Cli::try_parse_from(["mpdboot", "-n", "0"]).is_err());
+        assert!(Cli::try_parse_from(["mpdboot", "stray"]).is_err());
+    }
+}

@@ -1,0 +1,295 @@
+//! The loop around [`Boot`]: remote shells, their pipes, signals, time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::process::Command;
+use std::time::Duration;
+
+use mpd_io::clock::Clock;
+use mpd_io::signals::Signals;
+use mpd_proto::Time;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::boot::{Boot, Event, Input, Output, Settings, State, Target};
+use crate::child::{Child, Tail};
+use crate::command;
+use crate::failure::{Ended, Ending};
+use crate::plan::Group;
+use crate::wire::{
+    BootErrand, Errand, MAX_REPORT, Manner, Member, Order, Outcome, Report, VERSION,
+};
+
+/// Between asking a child to end and killing it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What every agent is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Brief {
+    /// What report lines begin with.
+    pub(crate) nonce: String,
+    /// The whole errand but for member and hosts; `None`: hosts are only checked.
+    pub(crate) boot: Option<BootErrand>,
+    /// How.
+    pub(crate) manner: Manner,
+    /// How long ssh may take to connect.
+    pub(crate) connect_s: u32,
+    /// The host we are on: a second daemon here needs no remote shell.
+    pub(crate) here: Option<String>,
+}
+
+impl Brief {
+    fn order(&self, member: &Member, carried: Vec<Member>) -> Order {
+        let errand = match &self.boot {
+            None => Errand::Check { name: member.name.clone() },
+            Some(boot) => Errand::Boot(Box::new(BootErrand {
+                member: member.clone(),
+                hosts: carried,
+                ..boot.clone()
+            })),
+        };
+        Order { version: VERSION, nonce: self.nonce.clone(), errand }
+    }
+
+    /// The command that runs the agent of `member`.
+    fn command(&self, member: &Member) -> io::Result<Command> {
+        let words = if self.here.as_ref() == Some(&member.host) {
+            vec![command::agent(&self.manner), "--agent".to_owned()]
+        } else {
+            command::remote_shell(&self.manner, member, self.connect_s)
+                .ok_or_else(|| io::Error::other("not the name of a host"))?
+        };
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| io::Error::other("no command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(command)
+    }
+}
+
+/// One turn of the loop.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// What happened.
+    pub(crate) events: Vec<Event>,
+    /// Signals other than those of children.
+    pub(crate) signals: Vec<i32>,
+    /// The other descriptor has something to read, or its end.
+    pub(crate) readable: bool,
+}
+
+/// A boot and its remote shells.
+#[derive(Debug)]
+pub(crate) struct Driver<'a> {
+    clock: Clock,
+    signals: &'a mut Signals,
+    brief: Brief,
+    members: Vec<Member>,
+    boot: Boot,
+    links: BTreeMap<usize, Link>,
+}
+
+#[derive(Debug)]
+struct Link {
+    child: Child,
+    chatter: Tail,
+    /// When it is killed, if it was asked to end.
+    kill_at: Option<Time>,
+}
+
+impl<'a> Driver<'a> {
+    /// Begins to start `members`. `retry`: whether those that an agent cannot reach are tried here.
+    pub(crate) fn new(
+        signals: &'a mut Signals,
+        brief: Brief,
+        members: Vec<Member>,
+        retry: bool,
+    ) -> Self {
+        let clock = Clock::start();
+        let manner = &brief.manner;
+        let settings = Settings {
+            window: manner.window as usize,
+            timeout: Duration::from_secs(manner.timeout_s.into()),
+            flat: manner.flat || brief.boot.is_none(),
+            retry,
+        };
+        let target = |member: &Member| Target {
+            name: member.name.clone(),
+            host: member.host.clone(),
+            way: command::way(manner, member),
+            alone: brief.here.as_ref() == Some(&member.host),
+        };
+        let boot = Boot::new(clock.now(), settings, members.iter().map(target).collect());
+        Self { clock, signals, brief, members, boot, links: BTreeMap::new() }
+    }
+
+    /// Whether every host is settled and no child is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.boot.is_over()
+    }
+
+    /// How every member stands.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&Member, &State)> {
+        self.members.iter().zip(self.boot.states())
+    }
+
+    /// Does what is to be done, then waits for something to happen, at most `patience`; `other` is
+    /// waited for too.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    pub(crate) fn turn(
+        &mut self,
+        other: Option<BorrowedFd<'_>>,
+        patience: Duration,
+    ) -> io::Result<Turn> {
+        let mut turn = Turn::default();
+        self.perform(&mut turn.events);
+        if self.is_over() {
+            return Ok(turn);
+        }
+        turn.readable = self.wait(other, patience)?;
+        let ours = |signal: &i32| *signal != libc::SIGCHLD;
+        turn.signals = self.signals.pending().into_iter().filter(ours).collect();
+        self.hear();
+        self.on_time();
+        self.perform(&mut turn.events);
+        Ok(turn)
+    }
+
+    /// Kills all children that are left.
+    pub(crate) fn abort(&mut self) -> io::Result<()> {
+        for link in self.links.values_mut() {
+            link.child.end();
+        }
+        let deadline = self.clock.now() + GRACE;
+        while !self.links.is_empty() && self.clock.now() < deadline {
+            self.wait(None, self.clock.until(deadline))?;
+            self.signals.pending();
+            self.links.retain(|_, link| {
+                link.child.pump();
+                link.child.ended().is_none()
+            });
+        }
+        // Dropping kills and reaps.
+        self.links.clear();
+        Ok(())
+    }
+
+    fn perform(&mut self, events: &mut Vec<Event>) {
+        while let Some(output) = self.boot.poll_output() {
+            match output {
+                Output::Start(group) => self.start(&group),
+                Output::End(head) => {
+                    if let Some(link) = self.links.get_mut(&head) {
+                        link.child.end();
+                        link.kill_at = Some(self.clock.now() + GRACE);
+                    }
+                }
+                Output::Tell(event) => {
+                    self.learn(&event);
+                    events.push(event);
+                }
+            }
+        }
+    }
+
+    /// Those started later may enter through those that are there.
+    fn learn(&mut self, event: &Event) {
+        const MAX_ENTRIES: usize = 8;
+        if let (Event::Settled { addresses, .. }, Some(boot)) = (event, &mut self.brief.boot) {
+            let room = MAX_ENTRIES.saturating_sub(boot.join.len());
+            boot.join.extend(addresses.iter().take(room.min(1)).cloned());
+        }
+    }
+
+    fn start(&mut self, group: &Group) {
+        let carried = group.carried.iter().map(|&host| self.members[host].clone()).collect();
+        let member = &self.members[group.head];
+        let order = self.brief.order(member, carried);
+        let child = self
+            .brief
+            .command(member)
+            .and_then(|command| Child::start(command, order.to_line(), MAX_REPORT));
+        match child {
+            Ok(child) => {
+                let link = Link { child, chatter: Tail::default(), kill_at: None };
+                self.links.insert(group.head, link);
+            }
+            Err(error) => {
+                let ended = Ended {
+                    ending: Ending::NotStarted(error.to_string()),
+                    words: String::new(),
+                    chatter: String::new(),
+                };
+                self.boot.handle(self.clock.now(), Input::Ended { link: group.head, ended });
+            }
+        }
+    }
+
+    fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Duration) -> io::Result<bool> {
+        let now = self.clock.now();
+        let kills = self.links.values().filter_map(|link| link.kill_at);
+        let due = self.boot.poll_timeout().into_iter().chain(kills).min();
+        let patience = due.map_or(patience, |due| patience.min(due.since(now)));
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        fds.extend(other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        fds.extend(self.links.values().flat_map(|link| link.child.poll_fds()));
+        // One millisecond more, so that what is due is past.
+        let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
+        match poll(&mut fds, PollTimeout::from(timeout)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(other.is_some() && fds[1].any().unwrap_or(false))
+    }
+
+    /// Reads what agents say, and which of them ended.
+    fn hear(&mut self) {
+        let now = self.clock.now();
+        let mut gone = Vec::new();
+        for (&head, link) in &mut self.links {
+            let ending = link.child.ended();
+            for line in link.child.pump() {
+                if let Some(report) = Report::parse(&line, &self.brief.nonce) {
+                    self.boot.handle(now, Input::Reported { link: head, report });
+                } else {
+                    link.chatter.push(&line);
+                    link.chatter.push(b"\n");
+                }
+            }
+            gone.extend(ending.map(|ending| (head, ending)));
+        }
+        for (head, ending) in gone {
+            if let Some(link) = self.links.remove(&head) {
+                let (words, chatter) = (link.child.words(), link.chatter.text());
+                let ended = Ended { ending, words, chatter };
+                self.boot.handle(now, Input::Ended { link: head, ended });
+            }
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = self.clock.now();
+        for link in self.links.values_mut() {
+            if link.kill_at.is_some_and(|at| at <= now) {
+                link.child.kill();
+                link.kill_at = None;
+            }
+        }
+        self.boot.handle_timeout(now);
+    }
+}
+
+/// The report that an agent makes of an event, if it concerns those above.
+pub(crate) fn report_of(event: &Event) -> Option<Report> {
+    let (name, outcome) = match event {
+        Event::Settled { name, addresses } => {
+            (name, Outcome::InRing { addresses: addresses.clone() })
+        }
+        Event::Failed { name, failure } => (name, Outcome::Failed(failure.clone())),
+        Event::Starting { .. } | Event::Again { .. } => return None,
+    };
+    Some(Report::Host { name: name.clone(), outcome })
+}

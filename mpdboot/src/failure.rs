@@ -1,0 +1,282 @@
+//! Where the start of a daemon failed, and what to do about it: pure.
+//!
+//! ssh tells only by its words why it ended with 255, so they are looked up here. The words of a host
+//! are shown as they are, made safe for a terminal.
+
+use mpd_io::logging::one_line;
+use serde::{Deserialize, Serialize};
+
+/// The steps from the name of a host to a daemon in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// Finding the address of the host.
+    Resolve,
+    /// Reaching its port of ssh.
+    Connect,
+    /// Logging in.
+    Ssh,
+    /// Running our programs there.
+    Exec,
+    /// Having the same key.
+    Key,
+    /// Entering the ring.
+    Join,
+}
+
+impl Step {
+    /// One word, as on the wire.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Ssh => "ssh",
+            Self::Exec => "exec",
+            Self::Key => "key",
+            Self::Join => "join",
+        }
+    }
+
+    /// Whether the host was never reached: another way there may still succeed.
+    pub(crate) const fn is_before_host(self) -> bool {
+        matches!(self, Self::Resolve | Self::Connect | Self::Ssh)
+    }
+}
+
+/// Why a daemon did not start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Failure {
+    /// Where.
+    pub(crate) step: Step,
+    /// What happened, if possible in the host's own words.
+    pub(crate) problem: String,
+    /// What to do about it; may be empty.
+    pub(crate) hint: String,
+}
+
+impl Failure {
+    /// A failure, its texts made fit for one line of a terminal.
+    pub(crate) fn new(step: Step, problem: &str, hint: impl Into<String>) -> Self {
+        Self { step, problem: fit(problem), hint: fit(&hint.into()) }
+    }
+
+    /// The same from elsewhere, made fit.
+    pub(crate) fn tidied(&self) -> Self {
+        Self::new(self.step, &self.problem, self.hint.as_str())
+    }
+}
+
+/// How a child of ours ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// It never began, for this reason.
+    NotStarted(String),
+}
+
+/// A remote shell that ended before its agent reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) ending: Ending,
+    /// The last it said on standard error.
+    pub(crate) words: String,
+    /// The last it said on standard output that is no report.
+    pub(crate) chatter: String,
+}
+
+/// The way to a host, for hints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The remote shell, as one types it to come to that host.
+    pub(crate) rsh: String,
+    /// Path of the agent.
+    pub(crate) agent: String,
+    /// The agent's standard use of ssh: then 255 is ssh's own failure.
+    pub(crate) is_ssh: bool,
+}
+
+/// What ssh says: the words, the step, the hint; `{host}` and `{rsh}` are replaced.
+const SSH_WORDS: &[(&str, Step, &str)] = &[
+    ("Could not resolve hostname", Step::Resolve, RESOLVE_HINT),
+    ("Permission denied", Step::Ssh, LOGIN_HINT),
+    ("Too many authentication failures", Step::Ssh, LOGIN_HINT),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", Step::Ssh, CHANGED_HINT),
+    ("Host key verification failed", Step::Ssh, HOST_KEY_HINT),
+    (
+        "Connection refused",
+        Step::Connect,
+        "is sshd running there? a line of the host file can say port=N",
+    ),
+    ("timed out", Step::Connect, OFF_HINT),
+    ("No route to host", Step::Connect, OFF_HINT),
+    ("Network is unreachable", Step::Connect, OFF_HINT),
+    ("Connection closed by", Step::Connect, CLOSED_HINT),
+    ("Connection reset", Step::Connect, CLOSED_HINT),
+    ("kex_exchange_identification", Step::Connect, CLOSED_HINT),
+    ("not responding", Step::Connect, OFF_HINT),
+];
+
+const RESOLVE_HINT: &str =
+    "check the spelling in the list of hosts; 'getent hosts {host}' must find it";
+const LOGIN_HINT: &str = "passwords are not asked for; make '{rsh} -o BatchMode=yes {host} true' work (ssh-copy-id, ssh-agent)";
+const HOST_KEY_HINT: &str =
+    "log in once by hand with '{rsh} {host}', or put its key into known_hosts";
+const CHANGED_HINT: &str =
+    "if the host was installed anew, 'ssh-keygen -R {host}' forgets its old key; else beware";
+const OFF_HINT: &str = "is the host on, and does a firewall let ssh through?";
+const CLOSED_HINT: &str = "sshd there refuses connections: too many at once (MaxStartups; try a smaller --window), or not from here";
+
+/// Why a remote shell ended that had not brought its daemon into the ring. `at` is the step that its
+/// agent had told of, if it had spoken at all.
+pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failure {
+    let fill = |hint: &str| hint.replace("{host}", host).replace("{rsh}", &way.rsh);
+    if let Ending::NotStarted(reason) = &ended.ending {
+        let problem = format!("cannot run '{}': {reason}", way.rsh);
+        return Failure::new(Step::Ssh, &problem, "install it, or name another with --rsh");
+    }
+    if way.is_ssh && ended.ending == Ending::Exited(255) {
+        for (words, step, hint) in SSH_WORDS {
+            if let Some(line) = ended.words.lines().rfind(|line| line.contains(words)) {
+                return Failure::new(*step, line, fill(hint));
+            }
+        }
+    }
+    let said = last_line(&ended.words).or_else(|| last_line(&ended.chatter));
+    let problem =
+        |what: String| said.map_or_else(|| what.clone(), |said| format!("{said} ({what})"));
+    match (&ended.ending, at) {
+        (_, Some(step)) => {
+            let problem = problem("the connection to the host was lost".to_owned());
+            Failure::new(step, &problem, "boot it again with 'mpdboot --add'")
+        }
+        (Ending::Exited(255), None) if way.is_ssh => {
+            let hint = fill("see what '{rsh} -v {host} true' says");
+            Failure::new(Step::Ssh, &problem("exit code 255".to_owned()), hint)
+        }
+        (Ending::Exited(127), None) => {
+            let problem = problem("exit code 127".to_owned());
+            Failure::new(Step::Exec, &problem, not_there(&way.agent))
+        }
+        (Ending::Exited(126), None) => {
+            let hint = format!(
+                "{} is there and cannot be executed: mode, noexec, or built for another machine",
+                way.agent
+            );
+            Failure::new(Step::Exec, &problem("exit code 126".to_owned()), hint)
+        }
+        (Ending::Exited(2), None) => {
+            let hint = format!("is {} there of another version?", way.agent);
+            Failure::new(Step::Exec, &problem("exit code 2".to_owned()), hint)
+        }
+        (Ending::Exited(code), None) => {
+            let hint = fill("see what '{rsh} {host} true' says");
+            Failure::new(Step::Exec, &problem(format!("exit code {code}, no report")), hint)
+        }
+        (Ending::Signaled(signal), None) => {
+            Failure::new(Step::Ssh, &problem(format!("killed by signal {signal}")), "")
+        }
+        (Ending::NotStarted(_), None) => unreachable!("told above"),
+    }
+}
+
+fn not_there(agent: &str) -> String {
+    format!(
+        "{agent} is not on that host: install the suite at the same place everywhere, or tell its place \
+         with --mpd"
+    )
+}
+
+/// The failure of a host that has been silent for too long at this step.
+pub(crate) fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> Failure {
+    let problem = format!("no answer for {seconds} s");
+    match at {
+        None => {
+            let hint =
+                format!("does '{} {host} true' end by itself? --timeout allows more time", way.rsh);
+            Failure::new(Step::Ssh, &problem, hint)
+        }
+        Some(step) => Failure::new(step, &problem, "--timeout allows more time"),
+    }
+}
+
+/// The last line with something on it.
+pub(crate) fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+fn fit(text: &str) -> String {
+    const MAX_CHARS: usize = 400;
+    one_line(&text.trim().chars().take(MAX_CHARS).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way() -> Way {
+        Way { rsh: "ssh".into(), agent: "/opt/bin/mpdboot".into(), is_ssh: true }
+    }
+
+    fn said(ending: Ending, words: &str) -> Failure {
+        let ended = Ended { ending, words: words.into(), chatter: String::new() };
+        classify(&ended, None, "h7", &way())
+    }
+
+    #[test]
+    fn the_words_of_ssh_tell_the_step() {
+        for (words, step) in [
+            ("ssh: Could not resolve hostname h7: Name or service not known", Step::Resolve),
+            ("ssh: connect to host h7 port 22: Connection refused", Step::Connect),
+            ("ssh: connect to host h7 port 22: Connection timed out", Step::Connect),
+            ("Timeout, server h7 not responding.", Step::Connect),
+            ("Banner!\nal@h7: Permission denied (publickey).\nbye", Step::Ssh),
+            ("Host key verification failed.", Step::Ssh),
+            ("something new", Step::Ssh),
+            ("", Step::Ssh),
+        ] {
+            assert_eq!(said(Ending::Exited(255), words).step, step, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_failure_has_the_hosts_words_and_a_hint_with_its_name() {
+        let failure =
+            said(Ending::Exited(255), "hello\r\nal@h7: Permission denied (publickey).\r\n");
+        assert_eq!(failure.problem, "al@h7: Permission denied (publickey).");
+        assert!(failure.hint.contains("'ssh -o BatchMode=yes h7 true'"), "{}", failure.hint);
+        let failure = said(Ending::Exited(127), "sh: 1: /opt/bin/mpdboot: not found\n");
+        assert_eq!(failure.step, Step::Exec);
+        assert_eq!(failure.problem, "sh: 1: /opt/bin/mpdboot: not found (exit code 127)");
+        assert!(failure.hint.starts_with("/opt/bin/mpdboot is not on that host"));
+    }
+
+    #[test]
+    fn words_of_a_host_cannot_drive_the_terminal_or_fill_the_screen() {
+        let failure = said(Ending::Exited(1), &format!("\u{1b}]0;x\u{7}{}", "y".repeat(5000)));
+        assert!(failure.problem.starts_with("\\u{1b}]0;x\\u{7}yyy"));
+        assert!(failure.problem.len() < 500);
+    }
+
+    #[test]
+    fn an_agent_that_spoke_and_was_lost_failed_at_its_step() {
+        let ended =
+            Ended { ending: Ending::Exited(255), words: String::new(), chatter: String::new() };
+        assert_eq!(classify(&ended, Some(Step::Join), "h7", &way()).step, Step::Join);
+    }
+
+    #[test]
+    fn another_remote_shell_has_no_255_of_its_own() {
+        let way = Way { is_ssh: false, rsh: "rsh".into(), ..way() };
+        let ended = Ended {
+            ending: Ending::Exited(255),
+            words: "Permission denied".into(),
+            chatter: String::new(),
+        };
+        assert_eq!(classify(&ended, None, "h7", &way).step, Step::Exec);
+    }
+}

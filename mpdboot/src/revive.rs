@@ -1,0 +1,71 @@
+//! `mpdboot --revive NAME --plan FILE --join ADDRESSES`: what a neighbour of a dead member runs.
+//! It exits with 0 if that daemon is in the ring or was running already, else with 1 and one line.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use mpd_io::random;
+use mpd_io::signals::Signals;
+use mpd_proto::ring::Address;
+
+use crate::boot::State;
+use crate::drive::{Brief, Driver};
+use crate::wire::{BootErrand, Running, SecretText};
+use crate::{keep, key};
+
+/// How long ssh may take to connect: a host that is off is found out soon.
+const CONNECT_S: u32 = 5;
+
+pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> {
+    let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+        .context("cannot catch signals")?;
+    let recipe = keep::read(plan).map_err(|error| anyhow!(error))?;
+    let member = recipe
+        .hosts
+        .iter()
+        .find(|member| member.name == name)
+        .cloned()
+        .with_context(|| format!("{} does not name {name}", plan.display()))?;
+    let join = join.iter().map(|text| Address::new(text)).collect::<Result<_, _>>();
+    let file = key::file(recipe.manner.key_file.as_deref())?;
+    let text =
+        file.load()?.with_context(|| format!("there is no key in {}", file.path().display()))?;
+    let manner = recipe.manner;
+    let brief = Brief {
+        nonce: random::hex128()?,
+        connect_s: CONNECT_S.min(manner.timeout_s),
+        boot: Some(BootErrand {
+            key: SecretText(text.to_text()),
+            manner: manner.clone(),
+            member: member.clone(),
+            join: join.context("--join")?,
+            root: None,
+            running: Running::Welcome,
+            hosts: Vec::new(),
+            keep: Some(recipe.hosts),
+        }),
+        manner,
+        here: None,
+    };
+    let mut driver = Driver::new(&mut signals, brief, vec![member], false);
+    while !driver.is_over() {
+        let turn = driver.turn(None, Duration::from_secs(60))?;
+        if !turn.signals.is_empty() {
+            driver.abort()?;
+            bail!("ended by a signal");
+        }
+    }
+    match driver.states().next() {
+        Some((_, State::Failed { failure, .. })) => {
+            bail!(
+                "host {name}: step {}: {}; {}",
+                failure.step.word(),
+                failure.problem,
+                failure.hint
+            )
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

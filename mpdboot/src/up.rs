@@ -1,0 +1,282 @@
+//! `mpdboot` on the host that boots: from the command line to a ring that is verified.
+
+mod before;
+mod progress;
+mod ring;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use mpd_io::random;
+use mpd_io::rundir::RunDir;
+use mpd_io::signals::Signals;
+use mpd_proto::message::RingRequest;
+
+use crate::agent::CONNECT_S;
+use crate::boot::State;
+use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
+use crate::daemon::{Aborted, NotStarted, Start, Watch};
+use crate::drive::{Brief, Driver};
+use crate::failure::{Failure, Step};
+use crate::report::{self, Fate, Row};
+use crate::roster::Roster;
+use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
+use crate::{complain, daemon, key};
+
+use progress::Progress;
+
+/// An mpdboot at work.
+struct Up<'a> {
+    cli: &'a Cli,
+    manner: Manner,
+    roster: Roster,
+    rundir: RunDir,
+    signals: Signals,
+    rows: Vec<Row>,
+}
+
+/// How a part of the work ended.
+enum End {
+    /// It is done.
+    Done,
+    /// It failed, and the rows tell why.
+    Failed,
+    /// This signal came.
+    Signal(i32),
+}
+
+pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
+    let ring = before::ring(cli)?;
+    let (rows, result) = match Up::prepare(cli, &ring) {
+        Err(error) => (Vec::new(), Err(error)),
+        Ok(mut up) => {
+            let result = up.run();
+            (up.rows, result)
+        }
+    };
+    let problem = result.as_ref().err().map(|error| format!("{error:#}"));
+    if cli.json {
+        let text = report::json(ring.as_str(), &rows, problem.as_deref());
+        writeln!(std::io::stdout(), "{text}").context("cannot print the report")?;
+    }
+    let end = result?;
+    let _ = write!(std::io::stderr(), "{}", report::table(&rows));
+    Ok(summary(cli, &rows, &end))
+}
+
+/// Says how it ended, and gives the exit code.
+fn summary(cli: &Cli, rows: &[Row], end: &End) -> ExitCode {
+    let total = rows.len();
+    let good = rows.iter().filter(|r| matches!(r.fate, Fate::InRing | Fate::Up)).count();
+    let only_checked = rows.iter().all(|row| row.fate != Fate::InRing);
+    match end {
+        End::Signal(signal) => {
+            complain("interrupted; what was started has been ended");
+            ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))
+        }
+        End::Done | End::Failed if good == total => {
+            if cli.verbose {
+                let what = if only_checked { "can be reached" } else { "are in the ring" };
+                complain(&format!("all {total} {what}"));
+            }
+            ExitCode::SUCCESS
+        }
+        End::Done | End::Failed if only_checked => {
+            complain("nothing was started");
+            ExitCode::from(EXIT_NOTHING)
+        }
+        End::Done | End::Failed => {
+            complain(&format!(
+                "the ring runs with {good} of {total} daemons; 'mpdboot --add' adds the others once that \
+                 is repaired, mpdallexit ends the ring"
+            ));
+            ExitCode::from(EXIT_PARTIAL)
+        }
+    }
+}
+
+impl<'a> Up<'a> {
+    /// Reads all that is needed, and starts nothing.
+    fn prepare(cli: &'a Cli, ring: &mpd_io::ringname::RingName) -> Result<Self> {
+        let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+            .context("cannot catch signals")?;
+        let roster = before::roster(cli)?;
+        let manner = before::manner(cli, ring, &roster)?;
+        let rundir = daemon::rundir(&manner, &roster.local)?;
+        let rows = std::iter::once(&roster.local)
+            .chain(&roster.others)
+            .map(|member| Row {
+                name: member.name.clone(),
+                host: member.host.clone(),
+                fate: Fate::NotStarted,
+                seconds: 0.0,
+            })
+            .collect();
+        let up = Self { cli, manner, roster, rundir, signals, rows };
+        if !up.roster.dropped.is_empty() {
+            let again = up.roster.dropped.join(", ");
+            up.tell(&format!("named again, used once: {again} (-1 starts several daemons)"));
+        }
+        Ok(up)
+    }
+
+    fn run(&mut self) -> Result<End> {
+        if self.cli.chkup || self.cli.chkuponly {
+            let end = self.check()?;
+            if self.cli.chkuponly || !matches!(end, End::Done) {
+                return Ok(end);
+            }
+        }
+        let existing = ring::take_over(self.cli, &self.rundir)?;
+        let file = key::file(self.manner.key_file.as_deref())?;
+        let name = if self.manner.ring.is_empty() { key::UNNAMED_RING } else { &self.manner.ring };
+        let (key, _) = file.load_or_create(name)?;
+        before::number(&mut self.roster, existing.as_ref());
+        let end = match existing {
+            Some(view) => {
+                ring::mark_own(&view, &mut self.rows);
+                End::Done
+            }
+            None => self.start_local()?,
+        };
+        match end {
+            End::Done => {}
+            End::Failed | End::Signal(_) => return Ok(end),
+        }
+        let view = daemon::describe(&self.rundir).context("the daemon of this host")?;
+        let join = ring::entries(&view);
+        let boot = BootErrand {
+            key: SecretText(key.to_text()),
+            manner: self.manner.clone(),
+            member: self.roster.local.clone(),
+            join,
+            root: ring::root(&view),
+            running: if self.cli.replace { Running::Replace } else { Running::Refuse },
+            hosts: Vec::new(),
+            keep: self.cli.keep.then(|| self.all()),
+        };
+        let end = self.drive(Some(boot))?;
+        if let End::Signal(signal) = end {
+            ring::undo(self.cli, &self.rundir, &self.rows);
+            return Ok(End::Signal(signal));
+        }
+        let patience = Duration::from_secs(self.cli.timeout.into());
+        ring::verify(&self.rundir, &mut self.rows, patience)?;
+        Ok(end)
+    }
+
+    fn all(&self) -> Vec<Member> {
+        std::iter::once(&self.roster.local).chain(&self.roster.others).cloned().collect()
+    }
+
+    fn tell(&self, text: &str) {
+        if self.cli.verbose {
+            complain(text);
+        }
+    }
+
+    fn start_local(&mut self) -> Result<End> {
+        let begin = Instant::now();
+        let all = self.cli.keep.then(|| self.all());
+        let start = Start {
+            manner: &self.manner,
+            member: &self.roster.local,
+            join: &[],
+            root: None,
+            running: Running::Refuse,
+            keep: all.as_deref(),
+        };
+        let started = start.run(&mut Watch { signals: &mut self.signals, other: None });
+        let row = &mut self.rows[0];
+        row.seconds = begin.elapsed().as_secs_f64();
+        match started {
+            Ok(_) => {
+                row.fate = Fate::InRing;
+                self.tell(&format!("host {}: running", self.roster.local.name));
+                Ok(End::Done)
+            }
+            Err(NotStarted::Failed(failure)) => {
+                row.fate = Fate::Failed(failure);
+                Ok(End::Failed)
+            }
+            Err(NotStarted::Aborted(Aborted::Signal(signal))) => Ok(End::Signal(signal)),
+            Err(NotStarted::Aborted(Aborted::Other)) => unreachable!("there is no other"),
+        }
+    }
+
+    /// Sees whether all hosts can be reached.
+    fn check(&mut self) -> Result<End> {
+        self.rows[0].fate = Fate::Up;
+        let end = self.drive(None)?;
+        let up = self.rows.iter().all(|row| row.fate == Fate::Up);
+        if up && matches!(end, End::Done) && !self.cli.chkuponly {
+            for row in &mut self.rows {
+                row.fate = Fate::NotStarted;
+            }
+        }
+        Ok(if up { end } else { End::Failed })
+    }
+
+    /// Starts the others, or only sees whether they can be reached.
+    fn drive(&mut self, boot: Option<BootErrand>) -> Result<End> {
+        let good = if boot.is_some() { Fate::InRing } else { Fate::Up };
+        let is_member = |name: &str| {
+            boot.is_some() && self.rows.iter().any(|r| r.name == name && r.fate == Fate::InRing)
+        };
+        let others = self.roster.others.iter();
+        let others: Vec<Member> = others.filter(|m| !is_member(&m.name)).cloned().collect();
+        let brief = Brief {
+            nonce: random::hex128()?,
+            manner: self.manner.clone(),
+            connect_s: CONNECT_S.min(self.cli.timeout),
+            boot,
+            here: Some(self.roster.local.host.clone()),
+        };
+        let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
+        let mut driver = Driver::new(&mut self.signals, brief, others, true);
+        let mut signal = None;
+        while !driver.is_over() && signal.is_none() {
+            let turn = driver.turn(None, Duration::from_secs(60))?;
+            turn.events.iter().for_each(|event| progress.show(event));
+            signal = turn.signals.first().copied();
+        }
+        if signal.is_some() {
+            driver.abort()?;
+        }
+        progress.clear();
+        for (member, state) in driver.states() {
+            let row = self.rows.iter_mut().find(|row| row.name == member.name);
+            row.expect("every member has a row").set(state, &good);
+        }
+        Ok(signal.map_or(End::Done, End::Signal))
+    }
+}
+
+impl Row {
+    fn set(&mut self, state: &State, good: &Fate) {
+        let (fate, took) = match state {
+            State::InRing { took } => (good.clone(), *took),
+            State::Failed { took, failure } => (Fate::Failed(failure.clone()), *took),
+            State::Pending | State::Running { .. } => (Fate::NotStarted, Duration::ZERO),
+        };
+        self.fate = fate;
+        self.seconds = took.as_secs_f64();
+    }
+
+    /// The daemon said that it is in the ring, and the daemon of this host does not know it.
+    fn is_unknown(&mut self) {
+        let problem =
+            "it said that it is in the ring, and the daemon of this host does not know it";
+        let hint = "two rings? compare what mpdtrace says on both hosts";
+        self.fate = Fate::Failed(Failure::new(Step::Join, problem, hint));
+    }
+}
+
+/// Has one member leave.
+fn leave(rundir: &RunDir, name: &str) -> Option<()> {
+    let member = Some(mpd_proto::ring::DaemonName::new(name).ok()?);
+    let mut console = mpd_io::console::Console::ask(rundir, RingRequest::Exit { member }).ok()?;
+    console.answer(Some(mpd_io::console::PATIENCE)).ok().map(|_| ())
+}

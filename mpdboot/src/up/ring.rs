@@ -1,0 +1,111 @@
+//! Dealings with the daemon of this host: the ring that exists, the ring that was made.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use mpd_io::console::{Console, ConsoleError};
+use mpd_io::rundir::RunDir;
+use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
+use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+
+use super::leave;
+use crate::cli::Cli;
+use crate::report::{Fate, Row};
+use crate::{complain, daemon};
+
+/// Entries given to every newcomer, so that it enters even if one of them has just died.
+const MAX_ENTRIES: usize = 4;
+
+/// The ring that new hosts are added to; `None`: a new one is to be made, and nothing is in its way.
+pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> {
+    let path = rundir.path().display();
+    let is_running = rundir.connect()?.is_some();
+    match (is_running, cli.add, cli.replace) {
+        (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
+        (true, false, true) => {
+            let untold = daemon::end(rundir, RingRequest::ExitAll)
+                .context("cannot end the ring that runs")?;
+            if !untold.is_empty() {
+                let names: Vec<&str> = untold.iter().map(DaemonName::as_str).collect();
+                complain(&format!(
+                    "of the old ring could not be told to end: {}",
+                    names.join(", ")
+                ));
+            }
+            Ok(None)
+        }
+        (true, false, false) => bail!(
+            "a daemon of yours is running on this host already ({path}); --add adds hosts to its ring, \
+             --replace ends that ring first, --ring NAME makes another one beside it"
+        ),
+        (false, true, _) => bail!("no daemon of yours runs on this host ({path}); leave out --add"),
+        (false, false, _) => Ok(None),
+    }
+}
+
+/// This host's daemon, and some others.
+pub(super) fn entries(view: &RingView) -> Vec<Address> {
+    let mut entries = daemon::own_addresses(view);
+    let live = view.members.iter().filter(|m| m.standing == Standing::Live && m.name != view.me);
+    entries.extend(live.filter_map(|member| member.addresses.first()).take(MAX_ENTRIES).cloned());
+    entries
+}
+
+/// The life of this host's daemon.
+pub(super) fn root(view: &RingView) -> Option<Instance> {
+    view.members.iter().find(|member| member.name == view.me).map(|own| own.instance)
+}
+
+fn live(view: &RingView) -> BTreeSet<&str> {
+    let live = |m: &&mpd_proto::message::MemberView| m.standing == Standing::Live;
+    view.members.iter().filter(live).map(|member| member.name.as_str()).collect()
+}
+
+/// This host's daemon, the first row, is in the ring. The others are asked themselves: a member that has
+/// just died may still be listed.
+pub(super) fn mark_own(view: &RingView, rows: &mut [Row]) {
+    if let Some(first) = rows.first_mut() {
+        first.fate = Fate::InRing;
+        // It may have been started under another name.
+        first.name = view.me.to_string();
+    }
+}
+
+/// Waits until the daemon of this host knows all that said they are in the ring.
+pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    // Opened first, so that nothing happens unseen between two looks.
+    let mut watch = Console::ask(rundir, RingRequest::Watch).context("cannot watch the ring")?;
+    loop {
+        let view = daemon::describe(rundir).context("cannot verify the ring")?;
+        let live = live(&view);
+        let unknown =
+            |row: &&mut Row| row.fate == Fate::InRing && !live.contains(row.name.as_str());
+        let mut unknown: Vec<&mut Row> = rows.iter_mut().filter(unknown).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        match watch.answer(Some(deadline.saturating_duration_since(Instant::now()))) {
+            Ok(ConsoleReply::Event(_)) => {}
+            Ok(_) => bail!("the daemon of this host gave another answer"),
+            Err(ConsoleError::Silent(_)) => {
+                unknown.iter_mut().for_each(|row| row.is_unknown());
+                return Ok(());
+            }
+            Err(error) => return Err(error).context("cannot watch the ring"),
+        }
+    }
+}
+
+/// Ends what was started: the whole ring, or with `--add` those that were added.
+pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
+    if !cli.add {
+        let _ = daemon::end(rundir, RingRequest::ExitAll);
+        return;
+    }
+    // Those that were there before have taken no time.
+    for row in rows.iter().filter(|row| row.fate == Fate::InRing && row.seconds > 0.0) {
+        let _ = leave(rundir, &row.name);
+    }
+}

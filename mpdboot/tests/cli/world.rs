@@ -1,0 +1,313 @@
+//! A world to boot in: a remote shell that is a script, hosts that are directories, an `mpd` that is a
+//! script, and for the booting host a daemon that answers consoles from a thread of the test.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mpd_io::conn::Conn;
+use mpd_io::rundir::RunDir;
+use mpd_proto::frame;
+use mpd_proto::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
+use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+use nix::sys::stat::Mode;
+use tempfile::TempDir;
+
+/// Deadline of every wait: far beyond what anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Dumps its words and its environment, then plays the host. `hosts/NAME` says how the host behaves.
+const SSH: &str = r#"#!/bin/sh
+echo "$@" >>%/ssh.argv
+tr '\0' '\n' </proc/$$/environ >>%/environ
+while [ "$1" != -- ]; do shift; done
+host=$2 command=$3
+mkdir -p %/home/$host
+cd %/home/$host
+export HOME=$PWD MPD_RUNDIR=%/run/$host
+case $(cat %/hosts/$host 2>/dev/null) in
+unknown) echo "ssh: Could not resolve hostname $host: Name or service not known" >&2; exit 255;;
+denied) echo "al@$host: Permission denied (publickey,password)." >&2; exit 255;;
+new) echo "Host key verification failed." >&2; exit 255;;
+off) echo "ssh: connect to host $host port 22: Connection timed out" >&2; exit 255;;
+refused) echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255;;
+missing) echo "sh: 1: exec: /nowhere/bin/mpdboot: not found" >&2; exit 127;;
+silent) echo up >%/silent; exec cat >/dev/null;;
+stubborn) trap '' TERM INT HUP; echo up >%/silent; cat >/dev/null; while :; do sleep 1; done;;
+banner) echo "Welcome to $host"; printf 'MPDBOOT-0 "done"\nno end of line: '; echo; echo "*** for members only" >&2;;
+above) [ -n "$BOSS" ] || { echo "al@$host: Permission denied (publickey)." >&2; exit 255; };;
+lost) head -n 1 >/dev/null; exit 255;;
+esac
+unset BOSS
+exec sh -c "$command"
+"#;
+
+/// Dumps its words and its environment. `mpd/NAME` says how it behaves.
+const MPD: &str = r#"#!/bin/sh
+echo "$@" >>%/mpd.argv
+tr '\0' '\n' </proc/$$/environ >>%/environ
+name=$3
+case $(cat %/mpd/$name 2>/dev/null) in
+busy) echo "mpd: cannot listen on port 7000: Address already in use" >&2; exit 1;;
+old) echo "error: unexpected argument '--join' found" >&2; exit 2;;
+hangs) echo up >%/silent; exec sleep 1000;;
+esac
+echo >%/ring/$name
+if [ "$MPD_RUNDIR" = %/run/local ]; then
+    echo >%/born
+    read served <%/served
+fi
+"#;
+
+pub(crate) struct World {
+    dir: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self { dir: tempfile::tempdir().unwrap() };
+        for name in ["bin", "suite", "hosts", "mpd", "ring", "run", "home/local"] {
+            fs::create_dir_all(world.path(name)).unwrap();
+        }
+        for fifo in ["born", "served", "silent"] {
+            nix::unistd::mkfifo(&world.path(fifo), Mode::from_bits_truncate(0o600)).unwrap();
+        }
+        world.script("bin/ssh", SSH);
+        world.script("suite/mpd", MPD);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mpdboot"), world.path("suite/mpdboot"))
+            .unwrap();
+        let (root, rundir) = (world.path(""), world.path("run/local"));
+        std::thread::spawn(move || daemon(&root, &RunDir::at(rundir)));
+        world
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let root = self.dir.path().to_str().unwrap();
+        // Written by a child, so that no other test's child holds it open for writing when it is run.
+        let mut shell = Command::new("sh")
+            .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+            .arg(self.path(name))
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        shell
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.replace("%/", &format!("{root}/")).as_bytes())
+            .unwrap();
+        assert!(shell.wait().unwrap().success());
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// How a host or a daemon behaves.
+    pub(crate) fn set(&self, what: &str, behaviour: &str) {
+        fs::write(self.path(what), behaviour).unwrap();
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Names of the daemons that run.
+    pub(crate) fn ring(&self) -> Vec<String> {
+        let entry = |entry: std::io::Result<fs::DirEntry>| {
+            entry.unwrap().file_name().into_string().unwrap()
+        };
+        let mut names: Vec<_> = fs::read_dir(self.path("ring")).unwrap().map(entry).collect();
+        names.sort();
+        names
+    }
+
+    /// An mpdboot that knows this world.
+    pub(crate) fn mpdboot(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdboot"));
+        let ours = [("--rsh", "bin/ssh"), ("--mpd", "suite/mpd")];
+        for (option, program) in ours.iter().filter(|(option, _)| !arguments.contains(option)) {
+            command.arg(option).arg(self.path(program));
+        }
+        command
+            .args(arguments)
+            .current_dir(self.path("home/local"))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.path("home/local"))
+            .env("MPD_RUNDIR", self.path("run/local"))
+            // Of each host its own, whoever runs the test.
+            .env("MPD_KEY_FILE", "/proc/self/cwd/key")
+            .env("BOSS", "1")
+            .env("WORLD", self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.mpdboot(arguments).output().unwrap(), self)
+    }
+
+    /// Starts an mpdboot and returns when somebody in this world has come to where it hangs.
+    pub(crate) fn start_until_hanging(&self, arguments: &[&str]) -> Child {
+        let child = self.mpdboot(arguments).spawn().unwrap();
+        let mut word = String::new();
+        fs::File::open(self.path("silent")).unwrap().read_to_string(&mut word).unwrap();
+        assert_eq!(word, "up\n");
+        child
+    }
+
+    /// Puts a key of the given digits into the home of a host.
+    pub(crate) fn put_key(&self, host: &str, digits: &str) {
+        let home = self.path("home").join(host);
+        fs::create_dir_all(&home).unwrap();
+        let key = home.join("key");
+        fs::write(&key, format!("ring other\n{}ff\n", digits.repeat(31))).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// Waits until no process of this world is left.
+    pub(crate) fn assert_nothing_left(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "left: {left:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn processes(&self) -> Vec<String> {
+        let mark = format!("WORLD={}", self.dir.path().display());
+        let of = |entry: fs::DirEntry| {
+            let environ = fs::read(entry.path().join("environ")).ok()?;
+            environ.split(|&b| b == 0).any(|v| v == mark.as_bytes()).then_some(())?;
+            let words = fs::read(entry.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&words).replace('\0', " "))
+        };
+        fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
+    }
+}
+
+/// What a run left to see; paths of the world stand as `@`.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output, world: &World) -> Self {
+        let root = world.dir.path().to_str().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(root, "@");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert(&self, code: i32, err: &str) {
+        assert!(
+            self.code == Some(code) && self.err.contains(err),
+            "wanted {code} {err:?}: {self:#?}"
+        );
+    }
+}
+
+/// The daemon of the booting host: it serves when its `mpd` has been run, until it is told to leave.
+fn daemon(root: &Path, rundir: &RunDir) {
+    let wait_for = |fifo: &str| fs::read(root.join(fifo));
+    while wait_for("born").is_ok() {
+        let (_lock, listener) = rundir.serve().unwrap();
+        let Ok(mut served) = OpenOptions::new().write(true).open(root.join("served")) else {
+            return;
+        };
+        served.write_all(b"yes\n").unwrap();
+        drop(served);
+        let mut watchers = Vec::new();
+        for stream in listener.incoming() {
+            let mut conn = Conn::new(stream.unwrap()).unwrap();
+            let Some(request) = request(&mut conn) else { continue };
+            let reply = answer(root, &request);
+            conn.send(&reply);
+            // Whoever only wanted to know that we live may be gone.
+            let _ = conn.flush_blocking();
+            match request {
+                RingRequest::Watch => watchers.push(conn),
+                RingRequest::ExitAll => break,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn request(conn: &mut Conn) -> Option<RingRequest> {
+    loop {
+        if let Some((_, payload)) = conn.next_frame().unwrap() {
+            return match frame::decode_message(payload).unwrap() {
+                Opening::Ring { request, .. } => Some(request),
+                _ => None,
+            };
+        }
+        if conn.wait(60_000).ok()?? == mpd_io::conn::Filled::Closed {
+            return None;
+        }
+    }
+}
+
+fn answer(root: &Path, request: &RingRequest) -> ConsoleReply {
+    let ring = root.join("ring");
+    let names = || fs::read_dir(&ring).unwrap().map(|e| e.unwrap().file_name());
+    match request {
+        RingRequest::Describe => {
+            let names = names().map(|name| DaemonName::new(name.to_str().unwrap()).unwrap());
+            ConsoleReply::Ring(view(names.collect()))
+        }
+        RingRequest::Watch => ConsoleReply::Event(Happening {
+            time: String::new(),
+            seen_by: DaemonName::new("local").unwrap(),
+            event: "watching".into(),
+            member: None,
+            live: 1,
+            text: "watching".into(),
+        }),
+        RingRequest::ExitAll => {
+            names().for_each(|name| fs::remove_file(ring.join(name)).unwrap());
+            ConsoleReply::Done { missing: Vec::new() }
+        }
+        RingRequest::Exit { member: Some(member) } => {
+            fs::remove_file(ring.join(member.as_str())).unwrap();
+            ConsoleReply::Done { missing: Vec::new() }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn view(names: Vec<DaemonName>) -> RingView {
+    let here = mpd_io::rundir::host_name();
+    let member = |name: DaemonName| MemberView {
+        addresses: vec![Address::new(&format!("{name}:7000")).unwrap()],
+        standing: Standing::Live,
+        instance: Instance::from_bytes([1; 16]),
+        ordinal: 1,
+        ncpus: 1,
+        suspect: false,
+        by: None,
+        name,
+    };
+    RingView {
+        ring: String::new(),
+        me: DaemonName::new(&here).unwrap(),
+        key: String::new(),
+        whole: true,
+        rhs: None,
+        lhs: None,
+        members: names.into_iter().map(member).collect(),
+    }
+}

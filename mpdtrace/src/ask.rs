@@ -1,0 +1,136 @@
+//! Questions to the daemon of this host, each with the one answer that fits it.
+
+use std::time::{Duration, Instant};
+
+use mpd_io::console::{Console, ConsoleError};
+use mpd_io::rundir::RunDir;
+use mpd_proto::message::{ConsoleReply, RingRequest, RingView, Word};
+use mpd_proto::ring::DaemonName;
+
+pub use mpd_io::console::PATIENCE;
+
+/// How long the ring may take for what concerns all its members: the daemon's own deadline for it
+/// is 10 s, and its answer wants to be heard.
+pub const RING_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// No word from the daemon, or a refusal.
+    #[error(transparent)]
+    Console(#[from] ConsoleError),
+    /// The daemon answered something else.
+    #[error(
+        "the daemon's answer does not fit the question; mpd and this program must be of one release"
+    )]
+    Unfit,
+}
+
+impl AskError {
+    /// The daemon's own words, if it refused.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Console(ConsoleError::Refused(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the daemon is there and has said nothing.
+    pub const fn is_silence(&self) -> bool {
+        matches!(self, Self::Console(ConsoleError::Silent(_)))
+    }
+}
+
+/// How laps went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Laps {
+    /// All came home.
+    Home {
+        /// Hops of the last one.
+        hops: u32,
+        /// Its way, if asked for.
+        names: Vec<DaemonName>,
+        /// From request to end.
+        took: Duration,
+    },
+    /// One was lost.
+    Lost {
+        /// How many came home before it.
+        home: u32,
+    },
+}
+
+/// A word from every member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// Those who answered, in the order of the ring.
+    pub members: Vec<Word>,
+    /// Live members that did not.
+    pub missing: Vec<DaemonName>,
+    /// Most forwarding steps to any member.
+    pub depth: u32,
+}
+
+/// The ring as the daemon knows it.
+///
+/// # Errors
+/// [`AskError`].
+pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, AskError> {
+    match one(rundir, RingRequest::Describe, patience)? {
+        ConsoleReply::Ring(view) => Ok(view),
+        _ => Err(AskError::Unfit),
+    }
+}
+
+/// A message round the ring.
+///
+/// # Errors
+/// [`AskError`].
+pub fn laps(rundir: &RunDir, laps: u32, trace: bool, patience: Duration) -> Result<Laps, AskError> {
+    match one(rundir, RingRequest::Lap { laps, trace }, patience)? {
+        ConsoleReply::LapsHome { hops, names, took_us } => {
+            Ok(Laps::Home { hops, names, took: Duration::from_micros(took_us) })
+        }
+        ConsoleReply::LapLost { home } => Ok(Laps::Lost { home }),
+        _ => Err(AskError::Unfit),
+    }
+}
+
+/// A word from every member.
+///
+/// # Errors
+/// [`AskError`].
+pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
+    match one(rundir, RingRequest::Census, RING_PATIENCE)? {
+        ConsoleReply::Census { members, missing, depth } => Ok(Census { members, missing, depth }),
+        _ => Err(AskError::Unfit),
+    }
+}
+
+/// A command to members; gives those that could not be told.
+///
+/// # Errors
+/// [`AskError`].
+pub fn command(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
+    match one(rundir, request, RING_PATIENCE)? {
+        ConsoleReply::Done { missing } => Ok(missing),
+        _ => Err(AskError::Unfit),
+    }
+}
+
+/// One question and the answer to it, whatever it is.
+///
+/// # Errors
+/// [`AskError::Console`].
+pub fn one(
+    rundir: &RunDir,
+    request: RingRequest,
+    patience: Duration,
+) -> Result<ConsoleReply, AskError> {
+    Ok(Console::ask(rundir, request)?.answer(Some(patience))?)
+}
+
+/// What is left until `deadline`.
+pub fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

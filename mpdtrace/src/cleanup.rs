@@ -1,0 +1,100 @@
+//! What cleaning up did on each host, and how it is asked for on the others.
+
+use std::time::Duration;
+
+use mpd_io::logging::one_line;
+use mpd_io::rundir::RunDir;
+use serde::{Deserialize, Serialize};
+
+use crate::remote::{self, Shell};
+
+/// How long one host may take, connection included.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Hosts worked on at a time.
+const WIDTH: usize = 16;
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cleaned {
+    /// Which.
+    pub host: String,
+    /// Files that were removed.
+    pub removed: Vec<String>,
+    /// Why not, if not.
+    pub problem: Option<String>,
+}
+
+/// Cleans up on this host.
+pub fn local(host: String, rundir: &RunDir) -> Cleaned {
+    match rundir.clean() {
+        Ok(removed) => {
+            let removed = removed.iter().map(|path| path.display().to_string()).collect();
+            Cleaned { host, removed, problem: None }
+        }
+        Err(error) => Cleaned { host, removed: Vec::new(), problem: Some(error.to_string()) },
+    }
+}
+
+/// Cleans up on `hosts`, each by the command `words`.
+pub fn remote(shell: &Shell, hosts: &[String], words: &[String]) -> Vec<Cleaned> {
+    remote::each(hosts, WIDTH, |host| {
+        let said = shell.run(host, words, PATIENCE);
+        // A host that refuses says so in its answer, with exit code 1.
+        let answer = said.and_then(|ended| {
+            parse(host, &ended.out).ok_or_else(|| shell.complaint(&ended, words))
+        });
+        let failed =
+            |problem| Cleaned { host: host.clone(), removed: vec![], problem: Some(problem) };
+        answer.unwrap_or_else(failed)
+    })
+}
+
+/// What a host answered; it is called what we call it.
+fn parse(host: &str, out: &str) -> Option<Cleaned> {
+    let line = out.lines().rfind(|line| !line.is_empty())?;
+    let [cleaned]: [Cleaned; 1] = serde_json::from_str(line).ok()?;
+    Some(Cleaned { host: host.to_owned(), ..cleaned })
+}
+
+/// What was removed, for people.
+pub fn text(all: &[Cleaned]) -> String {
+    let line = |host: &str, what: &str| one_line(&format!("{host}: {what}")) + "\n";
+    let mut text = String::new();
+    for cleaned in all.iter().filter(|c| c.problem.is_none()) {
+        if cleaned.removed.is_empty() {
+            text += &line(&cleaned.host, "nothing to remove");
+        }
+        for path in &cleaned.removed {
+            text += &line(&cleaned.host, &format!("removed {path}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(removed: &[&str], problem: Option<&str>) -> Cleaned {
+        Cleaned {
+            host: "h".into(),
+            removed: removed.iter().map(|r| (*r).to_owned()).collect(),
+            problem: problem.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_back_behind_whatever_a_login_shell_says() {
+        let out = format!("Welcome!\n{}", crate::render::json(&[cleaned(&["/a"], None)]));
+        assert_eq!(parse("h", &out), Some(cleaned(&["/a"], None)));
+        assert_eq!(parse("h", "Welcome!\n"), None);
+        assert_eq!(parse("h", ""), None);
+    }
+
+    #[test]
+    fn the_text_names_files_and_hosts_without_any() {
+        let all = [cleaned(&["/a\n"], None), cleaned(&[], None), cleaned(&[], Some("x"))];
+        assert_eq!(text(&all), "h: removed /a\\n\nh: nothing to remove\n");
+    }
+}

@@ -1,0 +1,306 @@
+//! The command lines of all tools. `docs` makes their man pages and completions of the same tables.
+//!
+//! Exit codes are those of `tool`: 0, 1 when something could not be done or is wrong, 2 for a wrong
+//! command line, 141 when nobody reads standard output any more.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Parser};
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::{RunDir, host_name};
+
+/// Which daemon to ask.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Place {
+    /// Which of your rings on this host [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
+    #[arg(long, value_name = "NAME")]
+    pub ring: Option<String>,
+
+    /// Run directory of the daemon to ask
+    #[arg(long, value_name = "DIR")]
+    pub rundir: Option<PathBuf>,
+}
+
+impl Place {
+    /// The run directory that applies.
+    ///
+    /// # Errors
+    /// When the name of the ring cannot be one.
+    pub fn rundir(&self) -> Result<RunDir> {
+        let ring = RingName::resolve(self.ring.as_deref())?;
+        Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
+    }
+
+    /// The same place as words for a command on another host, where our environment does not count.
+    ///
+    /// # Errors
+    /// As for [`Place::rundir`].
+    pub fn words(&self) -> Result<Vec<String>> {
+        let mut words = Vec::new();
+        let ring = RingName::resolve(self.ring.as_deref())?;
+        if !ring.as_str().is_empty() {
+            words.extend(["--ring".to_owned(), ring.to_string()]);
+        }
+        if let Some(rundir) = &self.rundir {
+            words.extend(["--rundir".to_owned(), rundir.display().to_string()]);
+        }
+        Ok(words)
+    }
+}
+
+/// Which daemon to ask, and in which form to answer.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Common {
+    /// Which daemon.
+    #[command(flatten)]
+    pub place: Place,
+
+    /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List the members of the ring.
+///
+/// One line per host in the order of the ring, this one first. The list is checked by a real message
+/// round the ring; while the two disagree (the ring is healing) both are asked for again. If they do
+/// not agree in time, the list is printed as this host knows it, with a warning and exit code 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdtrace", version, after_help = PLACES)]
+pub struct TraceCli {
+    /// Long lines: NAME_PORT (ADDRESS)
+    #[arg(short = 'l', long)]
+    pub long: bool,
+
+    /// Draw the ring as an SVG picture on standard output
+    #[arg(long, conflicts_with_all = ["long", "json"])]
+    pub svg: bool,
+
+    /// Have a word from every member, and say over how many steps the question reached it
+    #[arg(long, conflicts_with_all = ["long", "svg"])]
+    pub trace_hops: bool,
+
+    /// How long list and message may take to agree
+    #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds)]
+    pub patience: Duration,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// Write the man pages and completions of all tools of this crate.
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub generate_docs: Option<PathBuf>,
+}
+
+/// Measure how long a message takes round the ring.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdringtest", version, after_help = PLACES)]
+pub struct RingtestCli {
+    /// How often round the ring
+    #[arg(value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub laps: u32,
+
+    /// Also print the time from one member to the next
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// End all daemons of the ring.
+///
+/// Silent if all members were told. Members that could not be told are named, with exit code 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdallexit", version, after_help = PLACES)]
+pub struct AllexitCli {
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Let one daemon leave the ring.
+///
+/// The ring closes behind it at once, and jobs that run there run on. Silent if all members were told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdexit", version, after_help = PLACES)]
+pub struct ExitCli {
+    /// NAME or NAME_PORT as 'mpdtrace -l' lists them, or 'localmpd' for the daemon of this host
+    #[arg(value_name = "MEMBER")]
+    pub member: String,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Remove what a daemon that died left behind.
+///
+/// Refuses where a daemon lives. Records of jobs stay: their managers may be running, and the next
+/// daemon takes care of them.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdcleanup", version, after_help = PLACES)]
+pub struct CleanupCli {
+    /// Clean up on these hosts too, one per line
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// How to run a command on a host
+    #[arg(short, long, value_name = "RSH", default_value = "ssh", requires = "file")]
+    pub rsh: String,
+
+    /// As whom on the hosts [default: as RSH does]
+    #[arg(short, long, value_name = "USER", requires = "file")]
+    pub user: Option<String>,
+
+    /// Say what is removed
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// See whether the daemon of another host answers, and how fast.
+///
+/// The daemon of this host makes the connection, with its key, as it would to enter that ring.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdping", version, after_help = PLACES)]
+pub struct PingCli {
+    /// A member of the ring, or HOST or HOST:PORT of any daemon
+    #[arg(value_name = "HOST")]
+    pub target: String,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Print what happens to the ring, as it happens.
+///
+/// Ends with ^C; with exit code 1 when the daemon ends.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdwatch", version, after_help = PLACES)]
+pub struct WatchCli {
+    /// Options of all consoles; each event is a line of JSON.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Find out what would keep this host, or several, from carrying a ring.
+///
+/// No output means no problem. Each problem is a line that begins with '*** ' and says what is wrong
+/// and how to mend it; with any, the exit code is 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdcheck", version, after_help = PLACES)]
+pub struct CheckCli {
+    /// Other hosts to look at from here
+    #[arg(value_name = "HOST")]
+    pub hosts: Vec<String>,
+
+    /// Take further hosts from this file, one per line
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Let the hosts look at themselves over ssh, compare keys, and try connections both ways (-ssh)
+    #[arg(long)]
+    pub ssh: bool,
+
+    /// Also say what is in order
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Also say why problems matter
+    #[arg(short, long)]
+    pub long: bool,
+
+    /// Print the configuration that host names depend on, and exit (-pc)
+    #[arg(long = "pc")]
+    pub print_config: bool,
+
+    /// Wait for one connection of 'mpdcheck -c', and exit
+    #[arg(short, long, conflicts_with_all = ["hosts", "file", "ssh", "print_config", "client"])]
+    pub server: bool,
+
+    /// Connect to an 'mpdcheck -s', and exit
+    #[arg(short, long, num_args = 2, value_names = ["HOST", "PORT"])]
+    pub client: Option<Vec<String>>,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl CheckCli {
+    /// `-pc` and `-ssh` as people know them, written with two dashes for the parser.
+    pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        let mut options = true;
+        let mut long = |word: OsString| {
+            options &= word != "--";
+            match word.to_str() {
+                Some(known @ ("-pc" | "-ssh")) if options => format!("-{known}").into(),
+                _ => word,
+            }
+        };
+        given.map(&mut long).collect()
+    }
+}
+
+/// List the programs of MPD.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdhelp", version)]
+pub struct HelpCli {
+    /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const PLACES: &str = "\
+The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
+the last two with -NAME behind for a ring that has a name.
+Exit codes: 0, 1 for a failure (told on standard error), 2 for a wrong command line.";
+
+/// A duration in seconds, fractions allowed.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const MAX: f64 = 86_400.0;
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..=MAX).contains(&number) => Ok(Duration::from_secs_f64(number)),
+        _ => Err(format!("a number of seconds from 0 to {MAX} is needed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn seconds_are_finite_and_bounded() {
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        for bad in ["", "x", "-1", "inf", "nan", "1e9"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_single_dashes_of_old_are_understood() {
+        let words = ["mpdcheck", "-pc", "-ssh", "-s", "--", "-pc"].map(OsString::from);
+        let expected = ["mpdcheck", "--pc", "--ssh", "-s", "--", "-pc"].map(OsString::from);
+        assert_eq!(CheckCli::arguments(words.into_iter()), expected);
+    }
+
+    #[test]
+    fn the_tables_of_options_are_sound() {
+        for command in crate::docs::commands() {
+            command.debug_assert();
+        }
+        TraceCli::command().debug_assert();
+    }
+}

@@ -1,0 +1,26 @@
+//! Consoles of the ring: `mpdtrace` and its siblings.
+//!
+//! Each program is a short file in `src/bin` that says what is asked and what is shown. What they
+//! share is here: their options, the questions and answers, and everything that makes text of an
+//! answer. Text is made by pure functions; descriptors are touched in `tool`, `ask`, `remote` and the
+//! gathering half of `check`.
+
+pub mod ask;
+pub mod check;
+pub mod cleanup;
+pub mod cli;
+pub mod docs;
+pub mod hosts;
+pub mod lookup;
+pub mod member;
+pub mod ping;
+pub mod programs;
+pub mod remote;
+pub mod render;
+pub mod svg;
+pub mod tool;
+pub mod verify;
+pub mod watch;
+
+#[cfg(test)]
+mod samples;

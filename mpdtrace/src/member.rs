@@ -1,0 +1,108 @@
+//! Members as people write and read them: short names, `NAME_PORT`, hosts of addresses.
+
+use mpd_proto::message::{MemberView, RingView};
+use mpd_proto::ring::{Address, Standing};
+
+/// The live members in the order of the ring, the local one first.
+pub fn live(view: &RingView) -> impl Iterator<Item = &MemberView> {
+    view.members.iter().filter(|m| m.standing == Standing::Live)
+}
+
+/// The name without its domain where that still tells one member from all others.
+pub fn short_name<'a>(view: &RingView, name: &'a str) -> &'a str {
+    let short = first_label(name);
+    let same = view.members.iter().filter(|m| first_label(m.name.as_str()) == short).count();
+    if same == 1 { short } else { name }
+}
+
+/// `h1` of `h1.example.org`; addresses have no first label.
+fn first_label(name: &str) -> &str {
+    match name.split_once('.') {
+        Some((label, _)) if label.bytes().any(|b| b.is_ascii_alphabetic()) => label,
+        _ => name,
+    }
+}
+
+/// The member that `text` means: by its name, as `NAME_PORT`, or by a short name. Live ones first.
+pub fn find<'a>(view: &'a RingView, text: &str) -> Option<&'a MemberView> {
+    let first = |fits: &dyn Fn(&MemberView) -> bool| {
+        live(view).find(|m| fits(m)).or_else(|| view.members.iter().find(|m| fits(m)))
+    };
+    let by_port = |m: &MemberView| {
+        let rest = text
+            .strip_prefix(m.name.as_str())
+            .or_else(|| text.strip_prefix(short_name(view, m.name.as_str())));
+        let port = rest.and_then(|r| r.strip_prefix('_'));
+        port.is_some_and(|p| m.addresses.iter().any(|a| self::port(a) == Some(p)))
+    };
+    first(&|m| m.name.as_str() == text)
+        .or_else(|| first(&by_port))
+        .or_else(|| first(&|m| short_name(view, m.name.as_str()) == text))
+}
+
+/// `NAME_PORT`, the name alone for a member without an address.
+pub fn id(view: &MemberView) -> String {
+    match view.addresses.first().and_then(port) {
+        Some(port) => format!("{}_{port}", view.name),
+        None => view.name.to_string(),
+    }
+}
+
+/// The port of an address.
+pub fn port(address: &Address) -> Option<&str> {
+    let (_, port) = address.as_str().rsplit_once(':')?;
+    (!port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())).then_some(port)
+}
+
+/// The host of an address, without brackets.
+pub fn host(address: &Address) -> &str {
+    let text = address.as_str();
+    let host = match port(address) {
+        Some(port) => &text[..text.len() - port.len() - 1],
+        None => text,
+    };
+    host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{self, name};
+
+    #[test]
+    fn hosts_and_ports_of_addresses() {
+        let parts = |text| {
+            let address = Address::new(text).unwrap();
+            (host(&address).to_owned(), port(&address).map(str::to_owned))
+        };
+        assert_eq!(parts("10.0.0.1:77"), ("10.0.0.1".into(), Some("77".into())));
+        assert_eq!(parts("[fe80::1%eth0]:77"), ("fe80::1%eth0".into(), Some("77".into())));
+        assert_eq!(parts("host"), ("host".into(), None));
+        assert_eq!(parts("host:"), ("host:".into(), None));
+    }
+
+    #[test]
+    fn a_domain_is_left_out_where_that_is_clear() {
+        let mut view = samples::ring(&["a.x.org", "b.x.org", "b.y.org", "10.0.0.7"]);
+        let short = |view: &RingView| -> Vec<String> {
+            view.members.iter().map(|m| short_name(view, m.name.as_str()).to_owned()).collect()
+        };
+        assert_eq!(short(&view), ["a", "b.x.org", "b.y.org", "10.0.0.7"]);
+        view.members[3].name = name("a");
+        assert_eq!(short(&view)[0], "a.x.org");
+    }
+
+    #[test]
+    fn members_are_found_by_name_by_port_and_by_short_name() {
+        let view = samples::ring(&["a.x.org", "b", "b_5001"]);
+        let found = |text| find(&view, text).map(|m| m.name.as_str());
+        assert_eq!(found("b"), Some("b"));
+        assert_eq!(found("b_5001"), Some("b_5001"), "a name wins over a port");
+        assert_eq!(found("b_5002"), None);
+        assert_eq!(found("a"), Some("a.x.org"));
+        assert_eq!(found("a.x.org_5000"), Some("a.x.org"));
+        assert_eq!(found("a_5000"), Some("a.x.org"));
+        assert_eq!(found("a_"), None);
+        assert_eq!(found(""), None);
+    }
+}

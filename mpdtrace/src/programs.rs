@@ -1,0 +1,56 @@
+//! What there is: one line per program, from the same tables that parse the command lines.
+
+use serde::Serialize;
+
+use crate::docs;
+
+/// Programs of other crates, in the order in which people meet them.
+const OTHERS: [(&str, &str); 4] = [
+    ("mpd", "Start the MPD daemon of this host"),
+    ("mpdboot", "Start a ring of daemons on many hosts"),
+    ("mpirun", "Run a parallel program"),
+    ("mpiexec", "The same, by the name in the MPI standard"),
+];
+
+/// A program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub about: String,
+}
+
+/// All programs.
+pub fn all() -> Vec<Program> {
+    let others = OTHERS.iter().map(|(name, about)| (name.to_string(), (*about).to_owned()));
+    let ours = docs::commands().into_iter().map(|command| {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        (command.get_name().to_owned(), about)
+    });
+    others.chain(ours).map(|(name, about)| Program { name, about }).collect()
+}
+
+/// The list for people.
+pub fn text() -> String {
+    let programs = all();
+    let width = programs.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    let line = |p: &Program| format!("  {:width$}  {}\n", p.name, p.about);
+    let list: String = programs.iter().map(line).collect();
+    format!("The programs of MPD; each tells more with --help:\n{list}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_has_one_line() {
+        for program in all() {
+            assert!(!program.about.is_empty(), "{}", program.name);
+            assert!(!program.about.contains('\n'), "{}", program.name);
+        }
+        assert_eq!(text().lines().count(), all().len() + 1);
+        assert!(text().contains("  mpdtrace     List the members of the ring\n"));
+    }
+}

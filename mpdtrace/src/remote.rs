@@ -1,0 +1,355 @@
+//! Commands on other hosts through a remote shell: never a prompt, never without a deadline.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+use crate::ask::left;
+
+/// Most bytes taken from each output of a command.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// How long outputs may stay open behind a command that has ended: a process it left in the
+/// background may hold them for ever.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How commands get to other hosts.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    /// The program, `ssh` as a rule.
+    pub program: String,
+    /// As whom.
+    pub user: Option<String>,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote.
+    pub out: String,
+    /// What it complained of.
+    pub err: String,
+}
+
+impl Shell {
+    /// Program and arguments that run `words` on `host`.
+    pub fn command_line(&self, host: &str, words: &[String]) -> Vec<String> {
+        let mut line = vec![self.program.clone()];
+        let mut add = |words: &[&str]| line.extend(words.iter().map(|w| (*w).to_owned()));
+        let is_ssh = self.program.rsplit('/').next() == Some("ssh");
+        if is_ssh {
+            add(&["-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+        }
+        if let Some(user) = &self.user {
+            add(&["-l", user]);
+        }
+        if is_ssh {
+            add(&["--"]);
+        }
+        add(&[host]);
+        line.push(words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" "));
+        line
+    }
+
+    /// Runs `words` on `host`, at most for `patience`.
+    ///
+    /// # Errors
+    /// In words for people, without the host.
+    pub fn run(&self, host: &str, words: &[String], patience: Duration) -> Result<Ended, String> {
+        run(&self.command_line(host, words), patience)
+    }
+
+    /// The same for a command that must succeed; gives what it wrote.
+    ///
+    /// # Errors
+    /// As for [`Shell::run`], and when it fails, with the last line of its complaints.
+    pub fn output(
+        &self,
+        host: &str,
+        words: &[String],
+        patience: Duration,
+    ) -> Result<String, String> {
+        let ended = self.run(host, words, patience)?;
+        match ended.status.code() {
+            Some(0) => Ok(ended.out),
+            _ => Err(self.complaint(&ended, words)),
+        }
+    }
+
+    /// Why a command failed.
+    pub fn complaint(&self, ended: &Ended, words: &[String]) -> String {
+        let said = ended.err.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let command = words.first().map_or("the command", String::as_str);
+        match (ended.status.code(), said) {
+            (Some(127), _) => format!("there is no {command} there; install MPD at the same place"),
+            (Some(255), Some(line)) => format!("{} failed: {line}", self.program),
+            (_, Some(line)) => line.to_owned(),
+            (_, None) => format!("{command} failed without a word ({})", ended.status),
+        }
+    }
+}
+
+/// Runs a command of this host, at most for `patience`; its input is empty.
+///
+/// # Errors
+/// In words for people.
+pub fn run(line: &[String], patience: Duration) -> Result<Ended, String> {
+    Running::start(line)?.end(patience)
+}
+
+/// A command that runs. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    program: String,
+    child: Child,
+    out: Capture,
+    err: Capture,
+}
+
+impl Running {
+    /// Starts a command of this host; its input is empty.
+    ///
+    /// # Errors
+    /// In words for people.
+    pub fn start(line: &[String]) -> Result<Self, String> {
+        let (program, arguments) = line.split_first().ok_or("no command")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot run {program}: {e}"))?;
+        let out = Capture::new(child.stdout.take());
+        let err = Capture::new(child.stderr.take());
+        Ok(Self { program: program.clone(), child, out, err })
+    }
+
+    /// The first whole line of its output that `pick` takes; `None` if none has come in time, or
+    /// none will come.
+    pub fn line<R>(&self, patience: Duration, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
+        self.out.until(Instant::now() + patience, |text| {
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            whole.lines().find_map(&pick)
+        })
+    }
+
+    /// Waits for its end, at most for `patience`.
+    ///
+    /// # Errors
+    /// In words for people.
+    pub fn end(mut self, patience: Duration) -> Result<Ended, String> {
+        let deadline = Instant::now() + patience;
+        let Some(status) = wait(&mut self.child, deadline) else {
+            return Err(format!("{} has not ended for {patience:?}", self.program));
+        };
+        let end = deadline.min(Instant::now() + LINGER);
+        Ok(Ended { status, out: self.out.text(end), err: self.err.text(end) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Harmless for a child that was reaped: std remembers that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child; kills it at the deadline and gives `None`.
+pub fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let (sender, receiver) = mpsc::channel();
+    // It only looks: the child stays a zombie until it is reaped here, so its number stays its own.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    thread::spawn(move || sender.send(waitid(Id::Pid(pid), flags)));
+    let ended = receiver.recv_timeout(left(deadline)).is_ok();
+    if !ended {
+        let _ = child.kill();
+    }
+    let status = child.wait().ok();
+    status.filter(|_| ended)
+}
+
+/// What comes out of a pipe, collected by a thread.
+#[derive(Debug)]
+struct Capture {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// A word for each piece; disconnected at the end.
+    pieces: mpsc::Receiver<()>,
+}
+
+impl Capture {
+    fn new(pipe: Option<impl Read + Send + 'static>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, pieces) = mpsc::channel();
+        let shared = Arc::clone(&bytes);
+        if let Some(pipe) = pipe {
+            thread::spawn(move || collect(pipe.take(MAX_OUTPUT), &shared, &sender));
+        }
+        Self { bytes, pieces }
+    }
+
+    /// What `pick` takes out of all that has come, as soon as it does.
+    fn until<R>(&self, deadline: Instant, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
+        loop {
+            if let Some(picked) = pick(&self.now()) {
+                return Some(picked);
+            }
+            if self.pieces.recv_timeout(left(deadline)).is_err() {
+                return pick(&self.now());
+            }
+        }
+    }
+
+    /// All of it, or what there is at `deadline`.
+    fn text(&self, deadline: Instant) -> String {
+        let _: Option<()> = self.until(deadline, |_| None);
+        self.now()
+    }
+
+    fn now(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn collect(mut pipe: impl Read, bytes: &Mutex<Vec<u8>>, pieces: &mpsc::Sender<()>) {
+    let mut buffer = [0_u8; 8192];
+    while let Ok(n @ 1..) = pipe.read(&mut buffer) {
+        bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..n]);
+        // Nobody may care any more; the pipe is emptied all the same.
+        let _ = pieces.send(());
+    }
+}
+
+/// A word as a Unix shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._:=,@%+-".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// `work` for each item, at most `width` at a time; results in the order of the items.
+pub fn each<T: Sync, R: Send>(items: &[T], width: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    thread::scope(|scope| {
+        for _ in 0..width.min(items.len()) {
+            scope.spawn(|| {
+                while let Some((item, slot)) = {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(i).zip(results.get(i))
+                } {
+                    let result = work(item);
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                }
+            });
+        }
+    });
+    let taken = results.into_iter().map(|slot| slot.into_inner());
+    taken.filter_map(|slot| slot.unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    fn sh(script: &str) -> Vec<String> {
+        vec!["sh".into(), "-c".into(), script.into()]
+    }
+
+    #[test]
+    fn ssh_never_asks_and_never_takes_a_host_for_an_option() {
+        let shell = Shell { program: "/usr/bin/ssh".into(), user: Some("u".into()) };
+        assert_eq!(
+            shell.command_line("h", &words("/a/b c'd")),
+            [
+                "/usr/bin/ssh",
+                "-x",
+                "-T",
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "ConnectTimeout=10",
+                "-l",
+                "u",
+                "--",
+                "h",
+                "/a/b 'c'\\''d'"
+            ]
+        );
+        let shell = Shell { program: "rsh".into(), user: None };
+        assert_eq!(shell.command_line("h", &words("a")), ["rsh", "h", "a"]);
+    }
+
+    #[test]
+    fn output_and_code_come_back() {
+        let ended = run(&sh("echo out; echo err >&2; exit 3"), Duration::from_secs(20)).unwrap();
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("out\n", "err\n"));
+        assert_eq!(ended.status.code(), Some(3));
+        assert!(run(&words("/nowhere/x"), LINGER).unwrap_err().contains("/nowhere/x"));
+    }
+
+    #[test]
+    fn a_line_is_heard_while_the_command_runs() {
+        let running = Running::start(&sh("echo no; echo port 77; exec sleep 60")).unwrap();
+        let port = running
+            .line(Duration::from_secs(20), |line| line.strip_prefix("port ").map(str::to_owned));
+        assert_eq!(port.as_deref(), Some("77"));
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let begin = Instant::now();
+        let error = run(&sh("exec sleep 60"), Duration::from_millis(50)).unwrap_err();
+        assert!(error.contains("has not ended"), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_process_left_in_the_background_holds_nobody_up() {
+        let begin = Instant::now();
+        let ended = run(&sh("sleep 60 & echo $!"), Duration::from_secs(40)).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        let pid = ended.out.trim().parse().unwrap();
+        nix::sys::signal::kill(Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+
+    #[test]
+    fn complaints_say_what_to_do() {
+        let shell = Shell { program: "ssh".into(), user: None };
+        let failed = |script: &str| {
+            let ended = run(&sh(script), Duration::from_secs(20)).unwrap();
+            shell.complaint(&ended, &words("/p/mpdcheck"))
+        };
+        assert!(failed("exit 127").contains("no /p/mpdcheck there"));
+        assert_eq!(failed("echo a >&2; echo No route >&2; exit 255"), "ssh failed: No route");
+        assert_eq!(failed("echo b >&2; exit 1"), "b");
+        assert!(failed("exit 1").contains("without a word"));
+    }
+
+    #[test]
+    fn all_items_are_worked_on_in_any_width() {
+        let items: Vec<u32> = (0..50).collect();
+        for width in [1, 7, 100] {
+            assert_eq!(each(&items, width, |i| i * 2), (0..100).step_by(2).collect::<Vec<_>>());
+        }
+        assert!(each(&[] as &[u32], 4, |i| *i).is_empty());
+    }
+}

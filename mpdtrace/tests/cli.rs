@@ -1,0 +1,450 @@
+//! The tools as users run them, against a daemon of the test's making.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::RunDir;
+use mpd_proto::message::{ConsoleReply, RingRequest, Word};
+use mpd_proto::ring::{Address, Instance, Standing};
+use support::{Act, Daemon, command, done, event, finish, home, name, refusal, ring, run, way};
+
+const NAUGHTY: &str = "x\nmpdtrace: FAKE \u{1b}]0;t\u{7}\u{9b}";
+
+#[test]
+fn mpdtrace_lists_the_ring_that_a_message_went_round() {
+    let daemon = Daemon::of(ring(&["h1.x.org", "h2", "h3"]));
+    assert_eq!(daemon.run("mpdtrace", &[]).good(), "h1\nh2\nh3\n");
+    let long = "h1.x.org_5000 (10.0.0.1)\nh2_5001 (10.0.0.2)\nh3_5002 (10.0.0.3)\n";
+    assert_eq!(daemon.run("mpdtrace", &["-l"]).good(), long);
+    let json = daemon.run("mpdtrace", &["--json"]).good();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.lines().count(), 1);
+    assert_eq!(value["verified"], true);
+    assert_eq!(value["ring"]["members"][2]["name"], "h3");
+    assert!(daemon.run("mpdtrace", &["--svg"]).good().starts_with("<svg "));
+    let lap = RingRequest::Lap { laps: 1, trace: true };
+    assert_eq!(daemon.asked()[..2], [RingRequest::Describe, lap]);
+}
+
+#[test]
+fn mpdtrace_leaves_the_dead_out_of_the_list_and_in_the_json() {
+    let mut view = ring(&["h1", "h2", "h3"]);
+    view.members[2].standing = Standing::Dead;
+    let daemon = Daemon::of(view);
+    assert_eq!(daemon.run("mpdtrace", &[]).good(), "h1\nh2\n");
+    assert!(daemon.run("mpdtrace", &["--json"]).good().contains("\"standing\":\"dead\""));
+}
+
+#[test]
+fn mpdtrace_asks_again_until_the_ring_has_healed() {
+    let (old, new) = (ring(&["h1", "h2", "h3"]), ring(&["h1", "h3"]));
+    let mut laps = 0;
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::Describe if laps < 2 => vec![Act::Say(ConsoleReply::Ring(old.clone()))],
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(new.clone()))],
+        RingRequest::Watch => {
+            vec![event("watching", "w"), event("member_died", "h2"), Act::Hold]
+        }
+        RingRequest::Lap { .. } => {
+            laps += 1;
+            vec![Act::Say(match laps {
+                1 => ConsoleReply::LapLost { home: 0 },
+                _ => home(&way(&new)),
+            })]
+        }
+        _ => vec![],
+    });
+    assert_eq!(daemon.run("mpdtrace", &["--patience", "60"]).good(), "h1\nh3\n");
+    let watches = daemon.asked().iter().filter(|r| **r == RingRequest::Watch).count();
+    assert_eq!((watches, daemon.asked().len()), (1, 7));
+}
+
+#[test]
+fn mpdtrace_says_what_does_not_agree_when_patience_ends() {
+    let mut view = ring(&["h1", "h2", "h3"]);
+    view.whole = false;
+    view.rhs = None;
+    view.members[1].suspect = true;
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
+        RingRequest::Lap { .. } => vec![Act::Say(home(&[name("h3"), name("h1")]))],
+        RingRequest::Watch => vec![event("watching", "w"), Act::Hold],
+        _ => vec![],
+    });
+    let ran = daemon.run("mpdtrace", &["--patience", "0.3"]);
+    assert_eq!(ran.out, "h1\nh2\nh3\n");
+    let err = ran.bad("mpdtrace");
+    assert!(err.contains("did not come by h2"), "{err}");
+    assert!(err.contains("not whole at h1 (lhs h3, no rhs)"), "{err}");
+    assert!(err.contains("not heard of for a while: h2"), "{err}");
+}
+
+#[test]
+fn mpdtrace_takes_a_refused_lap_for_a_ring_that_is_not_whole_yet() {
+    let daemon = Daemon::new(|request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(ring(&["h1"])))],
+        RingRequest::Lap { .. } => refusal("it has not entered a ring"),
+        _ => vec![event("watching", "w"), Act::Hold],
+    });
+    let err = daemon.run("mpdtrace", &["--patience", "0.1"]).bad("mpdtrace");
+    assert!(err.contains("no message can go round the ring: it has not entered"), "{err}");
+}
+
+#[test]
+fn mpdtrace_shows_the_steps_to_each_member_and_names_the_missing() {
+    let census = |missing: &[&str]| ConsoleReply::Census {
+        members: ["h1", "h2"]
+            .iter()
+            .zip(0..)
+            .map(|(n, hops)| Word { name: name(n), version: NAUGHTY.into(), pid: 1, jobs: 0, hops })
+            .collect(),
+        missing: missing.iter().map(|n| name(n)).collect(),
+        depth: 1,
+    };
+    let whole = census(&[]);
+    let daemon = Daemon::new(move |_| vec![Act::Say(whole.clone())]);
+    let text = daemon.run("mpdtrace", &["--trace-hops"]).good();
+    assert_eq!(text, "h1  0 steps\nh2  1 step\ndepth 1 of 2 members\n");
+    assert!(daemon.run("mpdtrace", &["--trace-hops", "--json"]).good().contains("\"depth\":1"));
+    let holed = census(&["h3"]);
+    let daemon = Daemon::new(move |_| vec![Act::Say(holed.clone())]);
+    let ran = daemon.run("mpdtrace", &["--trace-hops"]);
+    assert!(ran.out.ends_with("depth 1 of 3 members\n"));
+    assert_eq!(ran.bad("mpdtrace"), "mpdtrace: no answer from h3\n");
+}
+
+#[test]
+fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
+    let daemon = Daemon::new(|_| refusal(NAUGHTY));
+    for (program, words) in [
+        ("mpdtrace", &[][..]),
+        ("mpdtrace", &["--trace-hops"]),
+        ("mpdringtest", &[]),
+        ("mpdallexit", &[]),
+        ("mpdexit", &["localmpd"]),
+        ("mpdping", &["h2"]),
+        ("mpdwatch", &[]),
+    ] {
+        let err = daemon.run(program, words).bad(program);
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(err.contains("x\\nmpdtrace: FAKE \\u{1b}"), "{err}");
+    }
+    let mut view = ring(&["h1"]);
+    (view.ring, view.key) = (NAUGHTY.into(), NAUGHTY.into());
+    let daemon = Daemon::of(view);
+    for words in [&["--json"][..], &["--svg"], &["-l"], &[]] {
+        daemon.run("mpdtrace", words).good();
+    }
+}
+
+#[test]
+fn a_daemon_that_is_silent_closes_babbles_or_answers_beside_the_point_is_told_apart() {
+    let closing = Daemon::new(|_| vec![]);
+    assert!(closing.run("mpdtrace", &[]).bad("mpdtrace").contains("closed the connection"));
+    let babbling = Daemon::new(|_| vec![Act::Bytes(vec![0xff; 64])]);
+    assert!(babbling.run("mpdtrace", &[]).bad("mpdtrace").contains("another language"));
+    let alien = Daemon::new(|_| vec![Act::Bytes(b"\0\0\0\x0b\0{\"huh\":{}}".to_vec())]);
+    assert!(alien.run("mpdallexit", &[]).bad("mpdallexit").contains("malformed message"));
+    let beside = Daemon::new(|_| done(&[]));
+    for (program, words) in [("mpdtrace", &[][..]), ("mpdringtest", &[]), ("mpdping", &["h"])] {
+        assert!(beside.run(program, words).bad(program).contains("does not fit the question"));
+    }
+}
+
+#[test]
+fn without_a_daemon_each_tool_says_how_to_start_one() {
+    let directory = tempfile::tempdir().unwrap();
+    for (program, words) in [
+        ("mpdtrace", &[][..]),
+        ("mpdtrace", &["--trace-hops"]),
+        ("mpdringtest", &["5"]),
+        ("mpdallexit", &[]),
+        ("mpdexit", &["h2"]),
+        ("mpdping", &["h2"]),
+        ("mpdwatch", &[]),
+    ] {
+        let err = run(program, &directory.path().join("none"), words).bad(program);
+        assert!(err.contains("no daemon is running with") && err.contains("mpdboot"), "{err}");
+    }
+}
+
+#[test]
+fn mpdringtest_prints_the_line_of_old_and_the_time_of_a_hop() {
+    let daemon = Daemon::of(ring(&["h1", "h2", "h3", "h4", "h5"]));
+    assert_eq!(daemon.run("mpdringtest", &[]).good(), "time for 1 loops = 0.002500 seconds\n");
+    assert_eq!(
+        daemon.run("mpdringtest", &["10", "-v"]).good(),
+        "time for 10 loops = 0.002500 seconds\n5 hops a loop, 50.0 us a hop\n"
+    );
+    let json = daemon.run("mpdringtest", &["10", "--json"]).good();
+    assert_eq!(json, "{\"loops\":10,\"hops\":5,\"took_us\":2500,\"per_hop_us\":50.0}\n");
+    assert_eq!(daemon.asked()[1], RingRequest::Lap { laps: 10, trace: false });
+}
+
+#[test]
+fn mpdringtest_counts_what_came_home_and_refuses_what_is_no_number() {
+    let daemon = Daemon::new(|_| vec![Act::Say(ConsoleReply::LapLost { home: 3 })]);
+    let err = daemon.run("mpdringtest", &["7"]).bad("mpdringtest");
+    assert!(err.contains("3 of 7 loops came home"), "{err}");
+    for bad in ["0", "-1", "x", "1.5", "99999999999"] {
+        assert_eq!(daemon.run("mpdringtest", &[bad]).code, 2, "{bad}");
+    }
+}
+
+#[test]
+fn mpdexit_finds_members_as_they_are_listed() {
+    let mut view = ring(&["h1", "h2.x.org", "h3"]);
+    view.members[2].standing = Standing::Dead;
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
+        _ => done(&[]),
+    });
+    for text in ["h2.x.org", "h2.x.org_5001", "h2", "h2_5001"] {
+        assert_eq!(daemon.run("mpdexit", &[text]).good(), "");
+        let member = Some(name("h2.x.org"));
+        assert_eq!(daemon.asked().last(), Some(&RingRequest::Exit { member }));
+    }
+    assert_eq!(daemon.run("mpdexit", &["localmpd"]).good(), "");
+    assert_eq!(daemon.asked().last(), Some(&RingRequest::Exit { member: None }));
+    let unknown = daemon.run("mpdexit", &["h2_9"]).bad("mpdexit");
+    assert!(unknown.contains("no member 'h2_9'") && unknown.contains("mpdtrace -l"), "{unknown}");
+    assert!(daemon.run("mpdexit", &["h3"]).bad("mpdexit").contains("h3 is dead already"));
+    assert_eq!(daemon.run("mpdexit", &[]).code, 2);
+}
+
+#[test]
+fn members_that_could_not_be_told_are_named() {
+    let daemon = Daemon::new(|_| done(&["h4", "h7"]));
+    for (program, words) in [("mpdallexit", &[][..]), ("mpdexit", &["localmpd"])] {
+        let err = daemon.run(program, words).bad(program);
+        assert_eq!(err, format!("{program}: no answer from h4, h7\n"));
+    }
+    assert_eq!(Daemon::new(|_| done(&[])).run("mpdallexit", &[]).good(), "");
+}
+
+#[test]
+fn mpdping_asks_for_members_by_name_and_for_others_by_address() {
+    let daemon = Daemon::new(|request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(ring(&["h1", "h2"])))],
+        RingRequest::Ping { target } if target == "127.0.0.1:4" => refusal("connection refused"),
+        RingRequest::Ping { .. } => vec![Act::Say(ConsoleReply::Pong {
+            name: name("h2"),
+            instance: Instance::from_bytes([1; 16]),
+            address: Address::new("10.0.0.2:5001").unwrap(),
+            connect_us: 100,
+            total_us: 900,
+        })],
+        _ => vec![],
+    });
+    let asked = |target: &str| RingRequest::Ping { target: target.into() };
+    let text = daemon.run("mpdping", &["h2"]).good();
+    assert_eq!(text, "h2 answers at 10.0.0.2:5001: connect 0.100 ms, total 0.900 ms\n");
+    assert_eq!(daemon.asked().last(), Some(&asked("h2")));
+    assert!(daemon.run("mpdping", &["[::1]:9", "--json"]).good().starts_with("{\"pong\":"));
+    assert_eq!(daemon.asked().last(), Some(&asked("[::1]:9")));
+    let guessed = daemon.run("mpdping", &["127.0.0.1"]);
+    assert_eq!(guessed.code, 0);
+    assert!(guessed.err.contains("trying port 5000"), "{}", guessed.err);
+    let refused = daemon.run("mpdping", &["127.0.0.1:4"]).bad("mpdping");
+    assert!(refused.contains("127.0.0.1:4: connection refused"), "{refused}");
+    assert!(daemon.run("mpdping", &["no host"]).bad("mpdping").contains("no known host"));
+}
+
+#[test]
+fn mpdwatch_prints_each_event_at_once_and_tells_the_daemons_end() {
+    let end = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&end);
+    let daemon = Daemon::new(move |_| {
+        vec![event("watching", NAUGHTY), Act::Until(Arc::clone(&until)), event("left", "bye")]
+    });
+    let mut watch = command("mpdwatch", &daemon.rundir(), &[]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("2026-11-21T00:00:00.000000Z h1 watching: x\\nmpdtrace"), "{first}");
+    end.store(true, Ordering::SeqCst);
+    assert!(lines.next().unwrap().unwrap().ends_with("left: bye"));
+    assert_eq!(finish(watch).bad("mpdwatch"), "mpdwatch: the daemon ended\n");
+}
+
+#[test]
+fn mpdwatch_ends_quietly_when_nobody_reads_it() {
+    let daemon = Daemon::new(move |_| vec![event("watching", "w"), Act::Hold]);
+    let mut watch = command("mpdwatch", &daemon.rundir(), &["--json"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(watch.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert!(line.starts_with("{\"time\":"), "{line}");
+    drop(reader);
+    let ran = finish(watch);
+    assert_eq!((ran.code, ran.err.as_str()), (141, ""));
+}
+
+#[test]
+fn mpdcleanup_removes_a_dead_daemons_socket_and_refuses_beside_a_living_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    assert_eq!(run("mpdcleanup", &path, &[]).good(), "");
+    let rundir = RunDir::resolve(Some(path.clone()), &RingName::default(), "h");
+    let living = rundir.serve().unwrap();
+    std::fs::write(rundir.record(3), "{}").unwrap();
+    let err = run("mpdcleanup", &path, &[]).bad("mpdcleanup");
+    assert!(err.contains("a daemon is running"), "{err}");
+    assert!(rundir.socket().exists());
+    drop(living);
+    let text = run("mpdcleanup", &path, &["-v"]).good();
+    assert!(text.ends_with("/r/mpd.sock\n") && text.contains(": removed "), "{text}");
+    assert!(!rundir.socket().exists() && rundir.record(3).exists());
+    assert!(run("mpdcleanup", &path, &["-v"]).good().ends_with("nothing to remove\n"));
+    let answering = Daemon::new(|_| vec![]);
+    let err = answering.run("mpdcleanup", &[]).bad("mpdcleanup");
+    assert!(err.contains("a daemon is running"), "{err}");
+    assert!(answering.rundir().join("mpd.sock").exists());
+}
+
+/// A remote shell that stays at home: it drops options and host.
+fn home_shell(directory: &Path, name: &str) -> String {
+    const SCRIPT: &str = "#!/bin/sh\n\
+        host=$1; [ \"$1\" = -x ] && { while [ \"$1\" != -- ]; do shift; done; shift; host=$1; }\n\
+        shift\n\
+        case $host in\n\
+        far) echo 'ssh: connect to host far port 22: No route to host' >&2; exit 255 ;;\n\
+        bare) exec sh -c '/nowhere/x' ;;\n\
+        esac\n\
+        echo 'Welcome to the cluster'\n\
+        exec sh -c \"$*\"\n";
+    let path = directory.join(name);
+    std::fs::write(&path, SCRIPT).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn mpdcleanup_works_on_other_hosts_and_names_those_it_could_not_reach() {
+    let directory = tempfile::tempdir().unwrap();
+    let rsh = home_shell(directory.path(), "myrsh");
+    let (file, path) = (directory.path().join("hosts"), directory.path().join("r"));
+    let rundir = RunDir::resolve(Some(path.clone()), &RingName::default(), "h");
+    drop(rundir.serve().unwrap());
+    std::fs::write(&file, "near # one\nfar\nbare\n").unwrap();
+    let words = ["-v", "-r", &rsh, "-f", file.to_str().unwrap()];
+    let ran = run("mpdcleanup", &path, &words);
+    assert!(ran.out.starts_with("near: removed "), "{}", ran.out);
+    let err = ran.bad("mpdcleanup");
+    assert!(err.contains("far: ") && err.contains("No route to host"), "{err}");
+    assert!(err.contains("bare: there is no ") && err.contains("install MPD"), "{err}");
+    std::fs::write(&file, "-oProxyCommand=x\n").unwrap();
+    assert!(run("mpdcleanup", &path, &words).bad("mpdcleanup").contains("is no host name"));
+}
+
+fn check(directory: &Path, words: &[&str]) -> support::Ran {
+    home_shell(directory, "ssh");
+    let mut command = command("mpdcheck", &directory.join("r"), words);
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("MPD_KEY_FILE", directory.join("key"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    finish(child)
+}
+
+#[test]
+fn mpdcheck_finds_an_open_key_and_hosts_that_cannot_be() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("key"), "").unwrap();
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(directory.path().join("key"), mode).unwrap();
+    let ran = check(directory.path(), &["no-such-host.invalid"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.lines().all(|line| line.starts_with("*** ")), "{}", ran.out);
+    assert!(
+        ran.out.contains("open to other users") && ran.out.contains("chmod 600"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("no-such-host.invalid does not resolve"), "{}", ran.out);
+    let json = check(directory.path(), &["--json"]).out;
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_ne!(value[0]["host"], "");
+    assert!(value[0]["problems"].as_array().is_some_and(|p| !p.is_empty()));
+    assert!(check(directory.path(), &["-oProxyCommand=x"]).code == 2);
+    assert!(check(directory.path(), &["a;b"]).bad("mpdcheck").contains("is no host name"));
+}
+
+#[test]
+fn mpdcheck_has_other_hosts_look_at_themselves_and_tries_ports_both_ways() {
+    let directory = tempfile::tempdir().unwrap();
+    let ran = check(directory.path(), &["-v", "-ssh", "127.0.0.1", "far"]);
+    assert_eq!(ran.err, "");
+    for piece in [
+        "127.0.0.1: no daemon runs with ",
+        "127.0.0.1: a connection to port ",
+        "127.0.0.1: a connection from it to port ",
+        "*** far: it cannot be asked: ssh failed: ssh: connect to host far port 22: No route",
+    ] {
+        assert!(ran.out.contains(piece), "{piece} not in {}", ran.out);
+    }
+}
+
+#[test]
+fn mpdcheck_serves_and_connects_in_the_words_of_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = command("mpdcheck", directory.path(), &["-s"]);
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("server listening at INADDR_ANY on: "), "{first}");
+    let port = first.rsplit(' ').next().unwrap();
+    let words = ["-c", "127.0.0.1", port];
+    let expected = "client successfully recvd ack from server: ack_from_server_to_client\n";
+    assert_eq!(run("mpdcheck", directory.path(), &words).good(), expected);
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest[0].starts_with("server has conn on ") && rest.len() == 2, "{rest:?}");
+    assert_eq!(finish(server).code, 0);
+    assert!(run("mpdcheck", directory.path(), &words).bad("mpdcheck").contains("cannot connect"));
+    assert_eq!(run("mpdcheck", directory.path(), &["-c", "h"]).code, 2);
+}
+
+#[test]
+fn mpdhelp_lists_the_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = run("mpdhelp", directory.path(), &[]).good();
+    for program in ["mpd", "mpdboot", "mpirun", "mpdtrace", "mpdcheck"] {
+        assert!(text.lines().any(|l| l.trim_start().starts_with(&format!("{program} "))), "{text}");
+    }
+    assert!(run("mpdhelp", directory.path(), &["--json"]).good().starts_with("[{\"name\":\"mpd\""));
+}
+
+#[test]
+fn every_tool_gets_its_man_page_and_completions() {
+    let directory = tempfile::tempdir().unwrap();
+    let docs = directory.path().join("docs");
+    run("mpdtrace", directory.path(), &["--generate-docs", docs.to_str().unwrap()]).good();
+    for tool in ["mpdtrace", "mpdringtest", "mpdallexit", "mpdexit", "mpdcleanup", "mpdping"] {
+        assert!(docs.join(format!("man/{tool}.1")).exists(), "{tool}");
+        assert!(docs.join(format!("completions/bash/{tool}.bash")).exists(), "{tool}");
+        assert!(docs.join(format!("completions/zsh/_{tool}")).exists(), "{tool}");
+        assert!(docs.join(format!("completions/fish/{tool}.fish")).exists(), "{tool}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = |out: Stdio| {
+        let mut help: Command = command("mpdhelp", directory.path(), &[]);
+        finish(help.stdout(out).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    assert!(output(full.into()).bad("mpdhelp").contains("cannot write to standard output"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = output(writer.into());
+    assert_eq!((ran.code, ran.err.as_str()), (141, ""));
+}

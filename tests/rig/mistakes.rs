@@ -1,0 +1,60 @@
+//! What a newcomer does wrong, on real hosts: each message, read alone, tells what to do.
+
+use mpd_tests::surroundings::tell;
+
+use crate::rig::{text, up};
+
+#[test]
+fn each_mistake_is_told_with_its_host_its_step_and_what_to_do() {
+    let Some(rig) = up() else { return };
+    // h2: nothing listens where ssh is expected. h3: another key. h4: no space, which is no reason. h5: its shell prints a
+    // banner. h6: its own name is 127.0.1.1. h7: a daemon runs already.
+    let other_key = "mount -t tmpfs none /etc/mpd && mpd --daemon && mpdallexit";
+    rig.run("h1", &["sh", "-c", "mpd --daemon && mpdallexit"]);
+    rig.run("h3", &["sh", "-c", other_key]);
+    rig.run("h4", &["sh", "-c", "dd if=/dev/zero of=/tmp/full bs=1M 2>/dev/null; true"]);
+    let own = "sed 's/^.* h6$/127.0.1.1 h6/' /etc/hosts >/run/hosts; echo 127.0.1.1 h6 >>/run/hosts; mount --bind /run/hosts /etc/hosts";
+    rig.run("h6", &["sh", "-c", own]);
+    rig.run("h7", &["mpd", "--daemon"]);
+    let banner = "echo 'Welcome to the cluster. Be nice.' >/home/root/.bashrc";
+    rig.run("h5", &["sh", "-c", banner]);
+    let lines = "h1\nh2 port=9\nh3\nh4\nh5\nh6\nh7\nnosuchhost\n";
+    let file = rig.file("hosts", lines);
+    let output = rig.exec("h1", &["mpdboot", "-f", &file]);
+    rig.run("h5", &["rm", "/home/root/.bashrc"]);
+    let told = text(&output);
+    tell(&told);
+    assert_eq!(output.status.code(), Some(3), "some are in the ring, some not: {told}");
+    for (host, step, words) in [
+        ("h2", "connect", "Connection refused"),
+        ("h3", "key", "another key"),
+        ("h7", "join", "already running"),
+        ("nosuchhost", "resolve", "nosuchhost"),
+    ] {
+        let line = told.lines().find(|line| line.contains(&format!("host {host} ")));
+        let line = line.unwrap_or_else(|| panic!("nothing about {host}: {told}"));
+        assert!(line.contains(step) && line.contains(words), "{host}: {line}");
+    }
+    let members: Vec<String> = ["h1", "h4", "h5", "h6"].map(String::from).to_vec();
+    rig.heals("those without a mistake", &members);
+    rig.run("h7", &["mpdallexit"]);
+    rig.ends("h1");
+}
+
+#[test]
+fn a_program_that_is_not_where_it_is_looked_for_is_told_for_each_host() {
+    let Some(rig) = up() else { return };
+    let file = rig.file("hosts", "h1\nh2\n");
+    // Here the programs are beside mpdboot; there they are looked for at the same place.
+    let copy = rig.share().join("bin");
+    let here = copy.display().to_string();
+    let from = std::env::var("MPD_BIN_DIR").expect("MPD_BIN_DIR");
+    let install = format!("mkdir {here} && cp {from}/mpd {from}/mpdboot {here}");
+    rig.run("h1", &["sh", "-c", &install]);
+    rig.run("h2", &["sh", "-c", &format!("mount -t tmpfs none {here}")]);
+    let output = rig.exec("h1", &[&format!("{here}/mpdboot"), "-f", &file]);
+    let told = text(&output);
+    tell(&told);
+    assert!(told.contains("step exec") && told.contains("--mpd"), "{told}");
+    rig.ends("h1");
+}

@@ -1,0 +1,240 @@
+//! A cluster for one test, and what the daemons on it say.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mpd_io::console::Console;
+use mpd_io::rundir::RunDir;
+use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
+use mpd_proto::ring::Standing;
+use mpd_tests::surroundings::{setting, skip, tell};
+use nix::fcntl::{Flock, FlockArg};
+
+/// How long anything may take before it counts as never.
+const NEVER: Duration = Duration::from_secs(90);
+
+pub(crate) struct Rig {
+    hosts: usize,
+    name: String,
+    /// Process ids of the hosts' first processes, by number less one; 0 for one that is off.
+    first: Vec<u32>,
+    share: tempfile::TempDir,
+    _alone: Flock<File>,
+}
+
+/// A cluster of as many hosts as asked for, or none if this machine cannot carry one.
+pub(crate) fn up() -> Option<Rig> {
+    let hosts = std::env::var("MPD_RIG_HOSTS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    if setting("MPD_TEST_RIG").is_none() {
+        skip("no rig here: it takes root, iproute2, nftables, openssh-server");
+        return None;
+    }
+    Some(Rig::new(hosts))
+}
+
+impl Rig {
+    fn new(hosts: usize) -> Self {
+        let lock = File::create("/tmp/mpd-rig-tests.lock").expect("a lock file");
+        let alone = Flock::lock(lock, FlockArg::LockExclusive).expect("the only rig");
+        // The hosts do not see this machine's /tmp, but for what is shared with them.
+        let share =
+            tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
+        let name = format!("t{}", std::process::id());
+        let mut rig = Self { hosts, name, first: vec![0; hosts], share, _alone: alone };
+        rig.control(&["up", &hosts.to_string()]);
+        rig.look_up();
+        rig
+    }
+
+    pub(crate) const fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    /// A directory that this machine and all hosts see under the same path.
+    pub(crate) fn share(&self) -> PathBuf {
+        self.share.path().to_owned()
+    }
+
+    /// The names of all hosts.
+    pub(crate) fn all(&self) -> Vec<String> {
+        (1..=self.hosts).map(|n| format!("h{n}")).collect()
+    }
+
+    fn script(&self) -> Command {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/rig.sh");
+        let mut command = Command::new(script);
+        command
+            .env("RIG_NAME", &self.name)
+            .env("RIG_PATH", programs())
+            .env("RIG_SHARE", format!("{} {}", self.share.path().display(), programs().display()))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// One of the rig's own commands, which has to succeed.
+    pub(crate) fn control(&mut self, words: &[&str]) {
+        let output = self.script().args(words).output().expect("scripts/rig.sh");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "rig.sh {}: {said}", words.join(" "));
+        if let ["kill" | "boot", ..] = words {
+            self.look_up();
+        }
+    }
+
+    fn look_up(&mut self) {
+        let output = self.script().arg("list").output().expect("scripts/rig.sh list");
+        self.first.fill(0);
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let [host, _, pid, ..] = words[..]
+                && let Ok(number) = host.trim_start_matches('h').parse::<usize>()
+            {
+                self.first[number - 1] = pid.parse().unwrap_or(0);
+            }
+        }
+    }
+
+    /// Runs a command on a host.
+    pub(crate) fn exec(&self, host: &str, words: &[&str]) -> Output {
+        self.script().arg("exec").arg(host).args(words).output().expect("scripts/rig.sh exec")
+    }
+
+    /// The same, and it has to succeed.
+    pub(crate) fn run(&self, host: &str, words: &[&str]) -> String {
+        let output = self.exec(host, words);
+        assert!(output.status.success(), "{host}: {}: {}", words.join(" "), text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A file that all hosts see.
+    pub(crate) fn file(&self, name: &str, content: &str) -> String {
+        let path = self.share.path().join(name);
+        let mut file = File::create(&path).expect("a file");
+        file.write_all(content.as_bytes()).expect("a file");
+        path.display().to_string()
+    }
+
+    /// A host file with these hosts.
+    pub(crate) fn host_file(&self, hosts: &[String]) -> String {
+        self.file("hosts", &(hosts.join("\n") + "\n"))
+    }
+
+    /// Boots the ring of all hosts from the first one.
+    pub(crate) fn boot(&self, options: &[&str]) {
+        let file = self.host_file(&self.all());
+        let words: Vec<&str> = ["mpdboot", "-f", &file].iter().chain(options).copied().collect();
+        self.run("h1", &words);
+    }
+
+    fn rundir(&self, host: &str) -> PathBuf {
+        let number: usize = host.trim_start_matches('h').parse().expect("a host's number");
+        let first = self.first[number - 1];
+        PathBuf::from(format!("/proc/{first}/root/tmp/mpd-0-{host}"))
+    }
+
+    /// The ring as the daemon of this host knows it.
+    pub(crate) fn view(&self, host: &str) -> Option<RingView> {
+        let mut console =
+            Console::ask(&RunDir::at(self.rundir(host)), RingRequest::Describe).ok()?;
+        match console.answer(Some(Duration::from_secs(2))).ok()? {
+            ConsoleReply::Ring(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Kills the daemon of a host as nothing else does.
+    pub(crate) fn kill_daemon(&self, host: &str) {
+        let output = self.exec(host, &["sh", "-c", "kill -9 $(pidof mpd)"]);
+        let log = || self.run(host, &["tail", "-n", "30", &format!("/tmp/mpd-0-{host}/mpd.log")]);
+        assert!(output.status.success(), "{host} has no daemon\n{}", log());
+    }
+
+    /// Whether these hosts form one ring, as each of them sees it: in one order, both links up.
+    pub(crate) fn is_one_ring(&self, hosts: &[String]) -> bool {
+        let wanted: BTreeSet<&str> = hosts.iter().map(String::as_str).collect();
+        let mut circle: Option<Vec<String>> = None;
+        hosts.iter().all(|host| {
+            let Some(view) = self.view(host).filter(|view| view.whole) else { return false };
+            let live = view.members.iter().filter(|m| m.standing == Standing::Live);
+            let mut order: Vec<String> = live.map(|m| m.name.to_string()).collect();
+            if order.iter().map(String::as_str).collect::<BTreeSet<_>>() != wanted {
+                return false;
+            }
+            let first = order
+                .iter()
+                .position(|name| Some(name.as_str()) == hosts.first().map(String::as_str));
+            order.rotate_left(first.unwrap_or(0));
+            circle.get_or_insert_with(|| order.clone()) == &order
+        })
+    }
+
+    /// Waits until these hosts are one ring; says how long that took.
+    pub(crate) fn heals(&self, what: &str, hosts: &[String]) -> Duration {
+        let begin = Instant::now();
+        while !self.is_one_ring(hosts) {
+            if begin.elapsed() > NEVER {
+                let views: Vec<String> =
+                    hosts.iter().map(|h| format!("{h}: {:?}", self.view(h))).collect();
+                panic!("{what}: no ring of {hosts:?}\n{}", views.join("\n"));
+            }
+            // Looking costs the hosts what they need to heal.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let took = begin.elapsed();
+        tell(&format!(
+            "rig of {}: {what}: one ring of {} after {:.2} s",
+            self.hosts,
+            hosts.len(),
+            took.as_secs_f64()
+        ));
+        took
+    }
+
+    /// Ends the ring of which this host is a member, and proves that nothing is left anywhere.
+    pub(crate) fn ends(&self, host: &str) {
+        self.run(host, &["mpdallexit"]);
+        self.nothing_is_left();
+    }
+
+    pub(crate) fn nothing_is_left(&self) {
+        let begin = Instant::now();
+        loop {
+            let left: Vec<String> = self
+                .all()
+                .iter()
+                .filter_map(|host| {
+                    let output = self.exec(host, &["pidof", "mpd", "mpdboot", "mpdman", "ssh"]);
+                    output.status.success().then(|| format!("{host}: {}", text(&output)))
+                })
+                .collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "left: {left:?}");
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = self.script().arg("down").output();
+    }
+}
+
+fn programs() -> PathBuf {
+    PathBuf::from(std::env::var("MPD_BIN_DIR").expect("MPD_BIN_DIR; run scripts/test"))
+}
+
+pub(crate) fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// `all` less some.
+pub(crate) fn without(all: &[String], gone: &[&str]) -> Vec<String> {
+    all.iter().filter(|host| !gone.contains(&host.as_str())).cloned().collect()
+}

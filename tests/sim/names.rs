@@ -1,0 +1,72 @@
+//! Names: what the daemons were told to publish, and what every member must know of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mpd_proto::ring::{Claim, Input, Output, Publication, RequestId};
+
+use crate::world::World;
+
+/// What was published and not taken back, as the daemons said it to those who asked.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    asked: BTreeMap<RequestId, Claim>,
+    /// By host and name.
+    pub(crate) claims: BTreeMap<(usize, String), Claim>,
+}
+
+impl Published {
+    pub(crate) fn asked(&mut self, request: RequestId, claim: &Claim) {
+        self.asked.insert(request, claim.clone());
+    }
+
+    /// A daemon is handed this.
+    pub(crate) fn given(&mut self, host: usize, input: &Input) {
+        match input {
+            Input::Unpublish { name, job, .. } => {
+                let over = |claim: &Claim| claim.name == *name && claim.job == *job;
+                self.claims.retain(|(of, _), claim| *of != host || !over(claim));
+            }
+            Input::JobOver(job) => {
+                self.claims.retain(|(of, _), claim| *of != host || claim.job != *job);
+            }
+            _ => {}
+        }
+    }
+
+    /// A daemon said this.
+    pub(crate) fn said(&mut self, host: usize, output: &Output) {
+        match output {
+            Output::Published { request, result } => {
+                let claim = self.asked.remove(request).expect("a publication that was asked for");
+                if *result == Publication::Done {
+                    self.claims.insert((host, claim.name.clone()), claim);
+                }
+            }
+            Output::NameLost { name, .. } => {
+                self.claims.remove(&(host, name.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn forget_daemon(&mut self, host: usize) {
+        self.claims.retain(|(of, _), _| *of != host);
+    }
+}
+
+/// After a calm time every member knows the same names: those published and not taken back through
+/// the daemons of the group.
+pub(crate) fn names_agree(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
+    let published = world.watch.names.claims.iter();
+    let ours = published.filter(|((host, _), _)| group.contains(host));
+    let mut expected: Vec<&Claim> = ours.map(|(_, claim)| claim).collect();
+    expected.sort();
+    let mut violations = Vec::new();
+    for &host in group {
+        let known: Vec<&Claim> = world.ring(host).names().iter().map(|(_, claim)| *claim).collect();
+        if known != expected {
+            violations.push(format!("h{host} knows {known:?}, published are {expected:?}"));
+        }
+    }
+    violations
+}
