@@ -15,7 +15,7 @@ use crate::naive;
 use crate::run::{Output, Run, sample, wait_until};
 use crate::suite::{Suite, skip, tell};
 
-/// In a slow or busy ring a second is what the acceptance asks for, and ten what a test may allow.
+/// A second is what is promised, and ten of them what a test on a busy machine may allow.
 const SOON: Duration = Duration::from_secs(10);
 
 fn exit(member: usize) -> RingRequest {
@@ -57,6 +57,9 @@ fn whoever_is_killed_is_missed_by_all_and_comes_back_to_its_place() {
     let ring = Members::of(5);
     for victim in 1..=5 {
         let before = ring.member(victim);
+        // A link that is lost in its first second is not dialed again before that is over.
+        let linked = Instant::now();
+        wait_until("no link is young", || linked.elapsed() > Duration::from_millis(1_100));
         ring.kill(victim);
         let killed = Instant::now();
         for index in ring.indices() {
@@ -65,7 +68,7 @@ fn whoever_is_killed_is_missed_by_all_and_comes_back_to_its_place() {
             });
         }
         let took = killed.elapsed();
-        tell(&format!("d{victim} was missed by all after {took:?} (at most 1 s is asked for)"));
+        tell(&format!("d{victim} was missed by all after {took:?} (1 s is promised)"));
         assert!(took < SOON, "missed after {took:?}");
         ring.agree();
         let after = ring.start_again(victim);
@@ -398,7 +401,7 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
     let one = running[random.below(running.len())];
     let out: Vec<usize> = (1..=most).filter(|index| !running.contains(index)).collect();
     let action = random.below(4);
-    if running.len() < 3 || (action == 0 && !out.is_empty()) {
+    if running.len() < most / 2 || (action == 0 && !out.is_empty()) {
         let newcomer = out[random.below(out.len())];
         // Who crashed knows the others; who never was there, or left, has to be told.
         if ring.rundir(newcomer).join("ring.json").exists() {

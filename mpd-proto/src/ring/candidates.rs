@@ -22,7 +22,7 @@ pub(crate) struct Reknit {
     waiting: VecDeque<DaemonName>,
     /// A living rhs is recorded as dead since then.
     doubted: Option<Time>,
-    /// No attempt before that: the last link was lost as soon as it was up.
+    /// No attempt before that: the last link was lost as soon as it was up, or there were no means.
     not_before: Time,
 }
 

@@ -224,8 +224,15 @@ impl Membership {
         }
         let late = !self.entered && self.give_up.is_some_and(|at| at <= now);
         let places: Vec<&str> = self.entries.iter().map(Address::as_str).collect();
-        late.then(|| {
-            format!("cannot enter the ring through {}: {}", places.join(", "), self.last_failure)
+        late.then(|| match places[..] {
+            [place] if self.last_failure.starts_with(place) => {
+                format!("cannot enter the ring: {}", self.last_failure)
+            }
+            _ => format!(
+                "cannot enter the ring through {}; at last: {}",
+                places.join(", "),
+                self.last_failure
+            ),
         })
     }
 

@@ -437,8 +437,9 @@ impl Myself {
             serde_json::from_slice(frame).map_err(|e| format!("its greeting is malformed: {e}"))?;
         if greeting.ring != self.ring {
             return Err(format!(
-                "the daemon there is in ring {:?}, this one in {:?} (--ring)",
-                greeting.ring, self.ring
+                "the daemon there is in {}, this one in {} (--ring)",
+                called(&greeting.ring),
+                called(&self.ring)
             ));
         }
         Ok(greeting)
@@ -456,6 +457,10 @@ fn failure(error: &LinkError) -> DialFailure {
             DialFailure::NotProved
         }
     }
+}
+
+fn called(ring: &str) -> String {
+    if ring.is_empty() { "the ring without a name".to_owned() } else { format!("ring {ring:?}") }
 }
 
 /// Errors of connecting that say something of this host and nothing of the other.

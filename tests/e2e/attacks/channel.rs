@@ -1,0 +1,245 @@
+//! A1 to A5: what a recorder, a relay or another version can do to a handshake and to frames.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::attacker::{
+    Guest, JOIN, M1, M2, M3, RING, Relay, Way, answer_to, connect, greeting, rest,
+};
+use crate::attacks::{Target, ghost, ping, pulse};
+use crate::members::{Members, holds};
+use crate::naive;
+use crate::run::{sample, wait_until};
+use crate::suite::tell;
+
+#[test]
+fn a1_a_recorded_handshake_replayed_is_never_accepted() {
+    let target = Target::of(1);
+    let relay = Relay::honest(target.door());
+    let join = target.ring.mpd(2).args(["--join", &relay.address.to_string()]);
+    target.ring.started(2, join);
+    target.ring.agree();
+    let recorded = relay.heard(Way::There);
+    assert!(recorded.len() > M1 + M3, "a whole session: {} bytes", recorded.len());
+    for number in 0..sample(200, 10_000) {
+        let piece = match number % 4 {
+            0 => &recorded[..],
+            1 => &recorded[..M1 + M3],
+            2 => &recorded[..M1],
+            _ => &recorded[M1..],
+        };
+        let answer = answer_to(target.door(), piece);
+        assert!(answer.len() <= M2, "replay {number} was answered by {} bytes", answer.len());
+    }
+    target.ring.agree();
+}
+
+#[test]
+fn a1_a_frame_repeated_left_out_or_moved_closes_the_connection() {
+    let mut target = Target::of(1);
+    for number in 0..sample(60, 10_000) {
+        let mut guest = target.guest();
+        let frames = [guest.seal(&pulse()), guest.seal(&ghost()), guest.seal(&ghost())];
+        let order: &[usize] = match number % 3 {
+            0 => &[0, 0, 1, 2],
+            1 => &[1, 2],
+            _ => &[0, 2, 1],
+        };
+        for frame in order {
+            guest.send_raw(&frames[*frame]);
+        }
+        assert!(guest.is_closed());
+    }
+    assert!(!target.believes_in_ghosts());
+    // In order they would have been believed.
+    let mut guest = target.guest();
+    guest.send(&pulse());
+    guest.send(&ghost());
+    wait_until("it believes", || target.believes_in_ghosts());
+}
+
+#[test]
+fn a1_a_recorded_answer_replayed_convinces_no_daemon() {
+    let target = Target::of(2);
+    let honest = Relay::honest(target.ring.member(2).address);
+    target.ring.ask(1, ping(honest.address)).expect("an honest relay is no obstacle");
+    let recorded = honest.heard(Way::Back);
+    let replaying = Relay::answering(move |mut stream| {
+        let mut m1 = [0; M1];
+        if stream.read_exact(&mut m1).is_ok() {
+            let _ = stream.write_all(&recorded);
+            rest(&mut stream);
+        }
+    });
+    for _ in 0..sample(50, 10_000) {
+        let problem = target.ring.refusal(1, ping(replaying.address));
+        assert!(problem.contains("does not prove"), "{problem}");
+    }
+}
+
+#[test]
+fn a2_a_handshake_that_comes_back_to_its_daemon_fails() {
+    let target = Target::of(2);
+    let mirror = Relay::honest(target.door());
+    let echo = Relay::answering(|mut stream| {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                let _ = stream.write_all(&bytes[..count]);
+            }
+        });
+    });
+    for relay in [&mirror, &echo] {
+        let problem = target.ring.refusal(1, ping(relay.address));
+        assert!(problem.contains(&relay.address.to_string()), "{problem}");
+    }
+    assert_eq!(target.ring.agree(), ["d1", "d2"]);
+}
+
+#[test]
+fn a2_two_daemons_that_both_connect_do_not_take_each_others_hello_for_an_answer() {
+    let target = Target::of(2);
+    let waiting: Mutex<Option<TcpStream>> = Mutex::new(None);
+    let between = Relay::answering(move |stream| {
+        let mut waiting = waiting.lock().expect("no panic");
+        let Some(other) = waiting.take() else {
+            *waiting = Some(stream);
+            return;
+        };
+        for (from, to) in [(&stream, &other), (&other, &stream)] {
+            let (mut from, mut to) = (from.try_clone().expect("fd"), to.try_clone().expect("fd"));
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    std::thread::scope(|scope| {
+        for index in [1, 2] {
+            let (ring, to) = (&target.ring, between.address);
+            scope.spawn(move || {
+                let problem = ring.refusal(index, ping(to));
+                assert!(problem.contains("prove") || problem.contains("closed"), "{problem}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a3_a_bit_changed_anywhere_closes_the_connection_and_nothing_is_acted_on() {
+    let mut target = Target::of(1);
+    let flipped = Arc::new(AtomicUsize::new(usize::MAX));
+    let bit = Arc::clone(&flipped);
+    let relay = Relay::new(target.door(), move |way, before, piece| {
+        let bit = bit.load(Ordering::Relaxed);
+        if way == Way::There && (before..before + piece.len()).contains(&(bit / 8)) {
+            piece[bit / 8 - before] ^= 1 << (bit % 8);
+        }
+    });
+    let length = M1 + M3 + greeting("guest", "").len() + ghost().len() + 2 * 20;
+    let mut closed = 0;
+    for bit in (0..length * 8).step_by(sample(13, 1)) {
+        flipped.store(bit, Ordering::Relaxed);
+        let claim = target.claim(RING);
+        let Some(mut guest) = Guest::knock(connect(relay.address), &claim) else {
+            assert!(bit < M1 * 8, "bit {bit} is not in the hello");
+            closed += 1;
+            continue;
+        };
+        guest.send(&greeting("guest", ""));
+        guest.send(&ghost());
+        // A length that grew waits for more: there is none.
+        let _ = guest.stream.shutdown(Shutdown::Write);
+        assert!(guest.is_closed());
+        closed += 1;
+        assert!(closed % 50 > 0 || !target.believes_in_ghosts(), "bit {bit} or one before it");
+    }
+    assert!(!target.believes_in_ghosts());
+    flipped.store(usize::MAX, Ordering::Relaxed);
+    let claim = target.claim(RING);
+    let mut guest = Guest::enter(relay.address, &claim, "guest", "");
+    guest.send(&ghost());
+    wait_until("unchanged it is believed", || target.believes_in_ghosts());
+    tell(&format!("{closed} bits changed of {}", length * 8));
+}
+
+#[test]
+fn a3_a_daemon_that_connects_notices_any_bit_changed() {
+    let target = Target::of(2);
+    let flipped = Arc::new(AtomicUsize::new(usize::MAX));
+    let bit = Arc::clone(&flipped);
+    let relay = Relay::new(target.ring.member(2).address, move |way, before, piece| {
+        let bit = bit.load(Ordering::Relaxed);
+        let (byte, wanted) =
+            if bit < M2 * 8 { (bit / 8, Way::Back) } else { (bit / 8 - M2, Way::There) };
+        if way == wanted && (before..before + piece.len()).contains(&byte) {
+            piece[byte - before] ^= 1 << (bit % 8);
+        }
+    });
+    for bit in (0..(M2 + M1 + M3) * 8).step_by(sample(17, 1)) {
+        flipped.store(bit, Ordering::Relaxed);
+        target.ring.refusal(1, ping(relay.address));
+    }
+    flipped.store(usize::MAX, Ordering::Relaxed);
+    target.ring.ask(1, ping(relay.address)).expect("unchanged it is answered");
+}
+
+#[test]
+fn a3_nothing_that_can_be_read_is_on_the_wire() {
+    let ring = Members::new().option(&["--ring", "unmistakable"]);
+    ring.start(1);
+    let relay = Relay::honest(ring.member(1).address);
+    ring.started(2, ring.mpd(2).args(["--join", &relay.address.to_string()]));
+    ring.agree();
+    for way in [Way::There, Way::Back] {
+        let heard = relay.heard(way);
+        assert!(heard.len() > 300, "{} bytes", heard.len());
+        for word in ["unmistakable", "pulse", "records", "incarnation", "127."] {
+            let found = heard.windows(word.len()).any(|piece| piece == word.as_bytes());
+            assert!(!found, "'{word}' went {way:?}");
+        }
+    }
+}
+
+#[test]
+fn a4_another_version_is_refused_and_only_a_holder_of_the_key_is_told() {
+    let mut target = Target::of(1);
+    for version in [0, 2, 255] {
+        let mut claim = target.claim(JOIN);
+        claim.hello.version = version;
+        let answer = answer_to(target.door(), &claim.m1());
+        assert_eq!(answer.len(), M2, "version {version}");
+        let words: Vec<u8> = answer[8..80].iter().copied().take_while(|byte| *byte != 0).collect();
+        assert_eq!(answer, naive::refusal(&target.key, &claim.m1(), 1, &words), "it is proved");
+        let words = String::from_utf8(words).expect("text");
+        assert!(words.contains(&version.to_string()), "{words}");
+        claim.key = [3; 32];
+        assert!(answer_to(target.door(), &claim.m1()).is_empty(), "a stranger gets nothing");
+    }
+    let key = target.key;
+    let other = Relay::answering(move |mut stream| {
+        let mut m1 = [0; M1];
+        if stream.read_exact(&mut m1).is_ok() {
+            let words = b"\x1b[31mbeware\n\xc2\x9b";
+            let _ = stream.write_all(&naive::refusal(&key, &m1, 9, words));
+        }
+    });
+    let problem = target.ring.refusal(1, ping(other.address));
+    assert!(problem.contains("version 9") && problem.contains("beware"), "{problem}");
+    assert!(!problem.contains(char::is_control), "{problem:?}");
+}
+
+#[test]
+fn a5_a_link_that_was_cut_is_told_from_one_that_ended() {
+    let mut target = Target::ring(Members::new().option(&["--verbose"]).with(1));
+    let log = target.ring.rundir(1).join("mpd.log");
+    let mut guest = target.guest();
+    assert!(!holds(&log, "the connection was cut"));
+    guest.stream.shutdown(Shutdown::Write).expect("it is open");
+    wait_until("it notices", || holds(&log, "the connection was cut"));
+    assert!(guest.is_closed());
+    let mut guest = target.guest();
+    assert!(!holds(&log, "the peer closed"));
+    guest.bye();
+    wait_until("it notices", || holds(&log, "the peer closed"));
+    assert!(guest.is_closed());
+}

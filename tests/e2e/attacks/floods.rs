@@ -1,0 +1,336 @@
+//! A12 to A16, A27: too many, too much, too long, too often.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mpd_proto::message::{ConsoleReply, Lap, RingMessage, RingRequest};
+use mpd_proto::ring::{DaemonName, Instance};
+use mpd_tests::random::Random;
+use nix::sys::signal::Signal;
+
+use crate::attacker::{Claim, Guest, JOIN, RING, answer_to, connect, idle, text};
+use crate::attacks::Target;
+use crate::members::{Members, holds};
+use crate::process;
+use crate::run::{comes_true, sample, scaled, wait_until};
+use crate::suite::tell;
+
+/// Says nothing, or a byte now and then, and comes again when it is sent away.
+struct Flood {
+    door: SocketAddr,
+    idle: Vec<TcpStream>,
+    slow: Vec<TcpStream>,
+}
+
+impl Flood {
+    /// From so many addresses.
+    const ADDRESSES: usize = 60;
+
+    fn new(door: SocketAddr, idle_ones: usize, slow_ones: usize) -> Self {
+        let idle_ones = idle(door, idle_ones, Self::ADDRESSES);
+        Self { door, idle: idle_ones, slow: idle(door, slow_ones, Self::ADDRESSES) }
+    }
+
+    /// A byte of each slow one.
+    fn drip(&mut self) {
+        for (number, stream) in self.slow.iter_mut().enumerate() {
+            if stream.write_all(b"M").is_err() {
+                let again = idle(self.door, number + 1, Self::ADDRESSES).pop();
+                *stream = again.expect("one");
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.idle.len() + self.slow.len()
+    }
+}
+
+/// How long the daemon takes to answer this; fails beyond a second.
+fn prompt(ring: &Members, request: RingRequest) -> Duration {
+    let begin = Instant::now();
+    ring.ask(1, request).expect("an answer");
+    let took = begin.elapsed();
+    assert!(took < scaled(Duration::from_secs(1)), "answered after {took:?}");
+    took
+}
+
+#[test]
+fn a12_many_idle_and_slow_connections_hinder_nobody() {
+    let target = Target::of(3);
+    let ring = &target.ring;
+    let before = target.daemon();
+    let (rss, calm) = (before.resident_kib(), Instant::now());
+    ring.mpirun(1, &["-n", "4", "true"]).output().code(0);
+    let calm = calm.elapsed();
+    let mut watches: Vec<_> = (1..=3).map(|index| ring.watch(index)).collect();
+    let (idle_ones, slow_ones) = sample((300, 60), (2_000, 200));
+    let mut flood = Flood::new(target.door(), idle_ones, slow_ones);
+    let until = Instant::now() + Duration::from_millis(sample(500, 60_000));
+    let (mut worst, mut jobs) = (Duration::ZERO, Vec::new());
+    while Instant::now() < until {
+        flood.drip();
+        worst = worst.max(prompt(ring, RingRequest::Describe));
+        worst = worst.max(prompt(ring, RingRequest::Census));
+        let begin = Instant::now();
+        ring.mpirun(1, &["-n", "4", "true"]).output().code(0).quiet();
+        jobs.push(begin.elapsed());
+    }
+    jobs.sort_unstable();
+    let grown = target.daemon().resident_kib().saturating_sub(rss);
+    let descriptors = target.daemon().descriptors();
+    let job = jobs[jobs.len() / 2];
+    tell(&format!(
+        "{} connections: worst answer {worst:?}, a job of 4 in {job:?} (calm: {calm:?}), +{grown} KiB, \
+         {descriptors} descriptors",
+        flood.count()
+    ));
+    assert!(grown < 8 * 1024, "grew by {grown} KiB");
+    assert!(descriptors < 64 + 40, "{descriptors} descriptors");
+    for watch in &mut watches {
+        let events = watch.so_far();
+        let broken = events.iter().any(|e| e.contains("lost") || e.contains("dead"));
+        assert!(!broken, "the ring broke: {events:?}");
+    }
+    drop(flood);
+    ring.agree();
+}
+
+#[test]
+fn a13_a_daemon_without_descriptors_rests_and_serves_again() {
+    let ring = Members::new();
+    ring.started(1, ring.mpd_under(1, &["files=40"]));
+    ring.start(2);
+    ring.agree();
+    let target = Target::ring(ring);
+    let flood = Flood::new(target.door(), sample(200, 2_000), 20);
+    let socket = target.ring.rundir(1).join("mpd.sock");
+    let consoles: Vec<_> = (0..60).map(|_| UnixStream::connect(&socket)).collect();
+    let daemon = target.daemon();
+    wait_until("it has taken what it takes", || daemon.descriptors() > 24);
+    // A look at the processor time of a while in which there is nothing to do.
+    let (cpu, window) = (daemon.cpu(), Duration::from_secs(sample(1, 10)));
+    comes_true(window, || false);
+    let used = target.daemon().cpu() - cpu;
+    tell(&format!("{} descriptors, {used:?} of {window:?}", daemon.descriptors()));
+    assert!(used < window / 2, "it spins: {used:?} of {window:?}");
+    let lines = target.ring.log(1).lines().count();
+    assert!(lines < 100, "{lines} lines in its log");
+    drop((flood, consoles));
+    wait_until("it serves again", || target.ring.ask(1, RingRequest::Census).is_ok());
+    target.ring.kill(2);
+    target.ring.start_again(2);
+    target.ring.agree();
+}
+
+/// Texts of the greatest size that are no message, and one that would be.
+fn monsters() -> Vec<(&'static str, Vec<u8>)> {
+    const MIB: usize = 1 << 20;
+    let keys = |start: &str, end: &str| {
+        let mut json = String::from(start);
+        for number in 0.. {
+            if json.len() + end.len() + 16 > MIB {
+                break;
+            }
+            json.push_str(&format!("\"k{number}\":0,"));
+        }
+        json.pop();
+        json.push_str(end);
+        json.into_bytes()
+    };
+    let deep = [b"{\"update\":{\"records\":".to_vec(), vec![b'['; MIB - 100]].concat();
+    let name = DaemonName::new("n").expect("a name");
+    let origin = Instance::from_bytes([1; 16]);
+    let lap = Lap { origin, sequence: 1, hops: 1, trace: true, names: vec![name; 200_000] };
+    vec![
+        ("brackets", vec![b'['; MIB]),
+        ("deep", deep),
+        ("keys", keys("{", "}")),
+        ("keys within", keys("{\"pulse\":{\"digest\":1,", "}}")),
+        ("names", text(&RingMessage::Lap(lap))),
+        ("zeros", vec![0; MIB]),
+    ]
+}
+
+/// Does this to a daemon and fails if it takes long or makes it grow.
+fn harmless(target: &Target, what: &str, attack: impl FnOnce()) {
+    let (rss, begin) = (target.daemon().resident_kib(), Instant::now());
+    attack();
+    let took = begin.elapsed();
+    prompt(&target.ring, RingRequest::Describe);
+    let grown = target.daemon().resident_kib().saturating_sub(rss);
+    tell(&format!("{what}: {took:?}, +{grown} KiB"));
+    assert!(grown < 4 * 1024, "{what}: grew by {grown} KiB");
+    assert!(took < scaled(Duration::from_secs(2)), "{what}: took {took:?}");
+}
+
+#[test]
+fn a14_frames_too_long_too_deep_or_too_wide_end_their_connection_and_nothing_else() {
+    let mut target = Target::of(1);
+    for (what, bytes) in monsters() {
+        harmless(&target, what, || assert!(answer_to(target.door(), &bytes).is_empty()));
+    }
+    let mut guest = target.guest();
+    harmless(&target, "header", || {
+        guest.send_raw(&[0xff; 4]);
+        assert!(guest.is_closed());
+    });
+    for (what, bytes) in monsters() {
+        let mut guest = target.guest();
+        let frame = guest.seal(&bytes);
+        harmless(&target, &format!("{what}, of a member"), || {
+            guest.send_raw(&frame);
+            guest.bye();
+            assert!(guest.is_closed());
+        });
+    }
+}
+
+#[test]
+fn a14_a_console_that_sends_such_frames_is_refused() {
+    let target = Target::of(1);
+    let socket = target.ring.rundir(1).join("mpd.sock");
+    let frame = |bytes: &[u8]| {
+        let length = u32::try_from(bytes.len() + 1).expect("short");
+        [&length.to_be_bytes()[..], &[0], bytes].concat()
+    };
+    let mut attacks: Vec<_> =
+        monsters().into_iter().map(|(what, bytes)| (what, frame(&bytes))).collect();
+    attacks.push(("header", vec![0xff; 5]));
+    for (what, bytes) in attacks {
+        harmless(&target, what, || {
+            let mut console = UnixStream::connect(&socket).expect("it serves");
+            let _ = console.write_all(&bytes);
+            let _ = console.shutdown(Shutdown::Write);
+            let mut answer = Vec::new();
+            let _ = console.read_to_end(&mut answer);
+            assert!(answer.len() < 4096, "{} bytes", answer.len());
+        });
+    }
+}
+
+#[test]
+fn a15_bad_hellos_cost_little_and_fill_no_log() {
+    let target = Target::of(1);
+    let mut random = Random::new(15);
+    let count = 2_000;
+    let (cpu, begin) = (target.daemon().cpu(), Instant::now());
+    for _ in 0..count {
+        let mut hello = Claim::new([8; 32], JOIN, 2).m1();
+        hello[30] = random.bits().to_le_bytes()[0];
+        assert!(answer_to(target.door(), &hello).is_empty());
+    }
+    let used = target.daemon().cpu() - cpu;
+    // Two X25519 each would be a quarter of a second alone; unit tests count them.
+    tell(&format!("{count} bad hellos in {:?}: {used:?} of the daemon", begin.elapsed()));
+    assert!(used < Duration::from_secs(2), "{used:?}");
+    let lines = target.clean_log().lines().count();
+    assert!(lines < 100, "{lines} lines in the log");
+}
+
+#[test]
+fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
+    let mut target = Target::of(1);
+    let evil = r"\u001b]0;x\u0007\n2026 FAKE \u009b31m";
+    let shapes = [
+        r#"{"ring":"","name":"EVIL","release":"0","seen":"::1"}"#,
+        r#"{"ring":"EVIL","name":"guest","release":"0","seen":"::1"}"#,
+        r#"{"ring":"","name":"guest","release":"EVIL","seen":"EVIL"}"#,
+        r#"{"ring":"","name":"guest","release":"0","seen":"::1","EVIL":1}"#,
+        r#"{"EVIL":"#,
+        "\u{1b}[31m\n",
+    ];
+    for shape in shapes {
+        let claim = target.claim(RING);
+        let mut guest = Guest::knock(connect(target.door()), &claim).expect("the key is right");
+        guest.send(shape.replace("EVIL", evil).as_bytes());
+        guest.send(r#"{"EVIL":1}"#.replace("EVIL", evil).as_bytes());
+        assert!(guest.is_closed());
+    }
+    for shape in [r#"{"EVIL":{}}"#, r#"{"lap":{"EVIL":1}}"#, r#"{"pulse":{"digest":"EVIL"}}"#] {
+        let mut guest = target.guest();
+        guest.send(shape.replace("EVIL", evil).as_bytes());
+        assert!(guest.is_closed());
+    }
+    let bad = "\u{1b}]0;x\u{7}\n\u{9b}31m";
+    for to in [bad.to_owned(), format!("127.0.0.1:{bad}"), format!("{bad}:7")] {
+        let problem = target.ring.refusal(1, RingRequest::Ping { target: to });
+        assert!(!problem.contains(char::is_control), "{problem:?}");
+    }
+    let socket = target.ring.rundir(1).join("mpd.sock");
+    let mut console = UnixStream::connect(socket).expect("it serves");
+    let request = r#"{"EVIL":1}"#.replace("EVIL", evil);
+    let length = u32::try_from(request.len() + 1).expect("short").to_be_bytes();
+    console.write_all(&[&length[..], &[0], request.as_bytes()].concat()).expect("it reads");
+    let mut answer = Vec::new();
+    let _ = console.read_to_end(&mut answer);
+    assert!(answer[5..].iter().all(|byte| !byte.is_ascii_control()), "{answer:?}");
+    assert!(target.clean_log().contains("malformed"), "it was logged at all");
+}
+
+#[test]
+fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut catching = BTreeSet::new();
+    let mut directories = Vec::new();
+    for name in ["mpd", "mpd-io", "mpd-proto", "mpirun", "mpdboot", "mpdtrace", "pmi-proto"] {
+        directories.push(root.join(name).join("src"));
+    }
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if ["signal_hook", "sigaction(", "SigAction", "signalfd"]
+                .iter()
+                .any(|w| holds(&path, w))
+            {
+                let relative = path.strip_prefix(root).expect("below the root");
+                catching.insert(relative.display().to_string());
+            }
+        }
+    }
+    // The first hands on to a pipe; the second sets defaults between fork and exec.
+    let known = ["mpd-io/src/raw.rs", "mpd-io/src/signals.rs"].map(str::to_owned);
+    assert_eq!(catching, BTreeSet::from(known));
+    let raw = std::fs::read_to_string(root.join("mpd-io/src/raw.rs")).expect("it is there");
+    let set: Vec<_> = raw.lines().filter(|line| line.contains("sa_sigaction")).collect();
+    assert!(set.iter().all(|line| line.contains("SIG_DFL")), "a handler of its own: {set:?}");
+}
+
+#[test]
+fn a27_a_storm_of_signals_hurts_no_daemon() {
+    let target = Target::of(3);
+    let ring = &target.ring;
+    let mut watch = ring.watch(2);
+    let over = AtomicBool::new(false);
+    let victim = ring.member(1).pid;
+    let sent = std::thread::scope(|scope| {
+        let storm = scope.spawn(|| {
+            let signals = [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGURG, Signal::SIGPIPE];
+            let mut sent = 0_u64;
+            while !over.load(Ordering::Relaxed) {
+                signals.iter().for_each(|signal| process::send(victim, *signal));
+                sent += 4;
+            }
+            sent
+        });
+        let until = Instant::now() + Duration::from_millis(sample(500, 10_000));
+        while Instant::now() < until {
+            prompt(ring, RingRequest::Census);
+            ring.mpirun(1, &["-n", "2", "true"]).output().code(0).quiet();
+        }
+        over.store(true, Ordering::Relaxed);
+        storm.join().expect("it ends")
+    });
+    tell(&format!("{sent} signals"));
+    assert_eq!(target.daemon().pid, victim);
+    let events = watch.so_far();
+    assert!(events.is_empty(), "{events:?}");
+    assert!(matches!(ring.ask(1, RingRequest::Describe), Ok(ConsoleReply::Ring(_))));
+}

@@ -1,0 +1,92 @@
+//! What those may try who can reach a daemon's port, its socket, its files. The letters and numbers are
+//! those of GUARANTEES.md.
+
+mod channel;
+mod floods;
+mod secrets;
+
+use std::net::SocketAddr;
+
+use mpd_proto::message::{RingMessage, RingRequest};
+use mpd_proto::ring::{DaemonName, Instance, Record, Standing};
+
+use crate::attacker::{Claim, Guest, JOIN, key_in, text};
+use crate::members::Members;
+use crate::naive::Bytes32;
+use crate::process::Process;
+
+/// A ring, and what an attacker knows of it.
+struct Target {
+    ring: Members,
+    key: Bytes32,
+    claims: u8,
+}
+
+impl Target {
+    fn of(count: usize) -> Self {
+        Self::ring(Members::of(count))
+    }
+
+    fn ring(ring: Members) -> Self {
+        let key = key_in(&ring.suite.path("home/key"));
+        Self { ring, key, claims: 0 }
+    }
+
+    /// Where the first daemon listens.
+    fn door(&self) -> SocketAddr {
+        self.ring.member(1).address
+    }
+
+    fn daemon(&self) -> Process {
+        self.ring.process(1)
+    }
+
+    /// A new instance each time, nearly.
+    fn claim(&mut self, purpose: u8) -> Claim {
+        self.claims = self.claims.wrapping_add(2);
+        Claim::new(self.key, purpose, self.claims)
+    }
+
+    fn guest(&mut self) -> Guest {
+        let claim = self.claim(JOIN);
+        Guest::enter(self.door(), &claim, "guest", "")
+    }
+
+    /// Whether the first daemon was ever told of a member that does not exist, and believed it.
+    fn believes_in_ghosts(&self) -> bool {
+        self.ring.record(1, "ghost").is_some()
+    }
+
+    /// Its log, with no byte in it that could drive a terminal or fake a line.
+    fn clean_log(&self) -> String {
+        let log = self.ring.log(1);
+        let raw = log.chars().find(|c| c.is_control() && *c != '\n');
+        assert!(raw.is_none(), "{raw:?} in the log: {log:?}");
+        log
+    }
+}
+
+/// What a member would say of a member that does not exist.
+fn ghost() -> Vec<u8> {
+    let record = Record {
+        name: DaemonName::new("ghost").expect("a name"),
+        incarnation: 1,
+        standing: Standing::Dead,
+        instance: Instance::from_bytes([9; 16]),
+        position: 77,
+        ordinal: 77,
+        ncpus: 1,
+        addresses: Vec::new(),
+        by: None,
+        age_s: 0,
+    };
+    text(&RingMessage::Update { records: vec![record] })
+}
+
+fn ping(to: SocketAddr) -> RingRequest {
+    RingRequest::Ping { target: to.to_string() }
+}
+
+fn pulse() -> Vec<u8> {
+    text(&RingMessage::Pulse { digest: 1 })
+}
