@@ -22,7 +22,7 @@ use mpd_proto::channel::{HandshakeError, Instance, Keys, Purpose, Responder};
 use mpd_proto::message::{Greeting, MAX_GREETING, RingMessage};
 use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
 
-pub(crate) use dial::{AttemptId, Dialed};
+pub(crate) use dial::{AttemptId, Dialed, Wish};
 
 use crate::daemon::throttle::Throttle;
 
@@ -161,7 +161,8 @@ impl Net {
 
     /// Whether every last word was said.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.lines.values().all(|line| line.link.is_drained())
+        let closing = |line: &&Line| matches!(line.stage, Stage::Closing { .. });
+        self.lines.values().filter(closing).all(|line| line.link.is_drained())
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -206,7 +207,7 @@ impl Net {
 
     /// Keeps the handshakes of strangers within their limits.
     fn make_room(&mut self, from: IpAddr) {
-        let stranger = |line: &Line| line.attempt.is_none() && !matches!(line.stage, Stage::Up);
+        let stranger = |line: &Line| line.attempt.is_none() && matches!(line.stage, Stage::Shaking);
         let under_way: Vec<(usize, IpAddr)> = (self.lines.iter())
             .filter(|(_, line)| stranger(line))
             .map(|(token, line)| (*token, line.from))
@@ -253,8 +254,10 @@ impl Net {
         }
     }
 
-    /// Closes all.
+    /// Closes all, and begins nothing any more.
     pub(crate) fn close_all(&mut self, now: Time) {
+        self.attempts = Attempts::default();
+        self.lines.retain(|_, line| matches!(line.stage, Stage::Up | Stage::Closing { .. }));
         let up = |(token, line): (&usize, &Line)| {
             matches!(line.stage, Stage::Up).then_some(LinkId(*token as u64))
         };
@@ -319,7 +322,8 @@ impl Net {
                 self.unflushed.insert(token);
             }
             (Heard::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
-                match self.myself.check(&frame) {
+                let wanted = line.attempt.and_then(|id| self.attempts.wanted(id));
+                match self.myself.check(&frame, wanted) {
                     Ok(greeting) => self.up(token, peer, purpose, &greeting),
                     Err(problem) => self.part(token, now, problem),
                 }
@@ -359,9 +363,9 @@ impl Net {
     /// tell why, too.
     fn part(&mut self, token: usize, now: Time, problem: String) {
         let Some(line) = self.lines.get_mut(&token) else { return };
-        log::warn!("{}: {problem}", line.link.remote());
         let attempt = line.attempt.take();
         let remote = line.link.remote();
+        self.strangers.warn(self.now, format_args!("{remote}: {problem}"));
         self.close(now, LinkId(token as u64));
         if let Some(attempt) = attempt {
             self.missed(attempt, remote, DialFailure::NotProved, problem);
@@ -429,7 +433,8 @@ impl Myself {
         }
     }
 
-    fn check(&self, frame: &[u8]) -> Result<Greeting, String> {
+    /// What the peer says of itself, if it belongs to our ring and is the one that is `wanted`.
+    fn check(&self, frame: &[u8], wanted: Option<&DaemonName>) -> Result<Greeting, String> {
         if frame.len() > MAX_GREETING {
             return Err("its greeting is too long".into());
         }
@@ -441,6 +446,9 @@ impl Myself {
                 called(&greeting.ring),
                 called(&self.ring)
             ));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| **wanted != greeting.name) {
+            return Err(format!("the daemon there is {}, not {wanted}", greeting.name));
         }
         Ok(greeting)
     }
@@ -465,7 +473,16 @@ fn called(ring: &str) -> String {
 
 /// Errors of connecting that say something of this host and nothing of the other.
 fn is_our_own(error: &io::Error) -> bool {
-    let ours = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    let ours = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        // No port is left to connect from.
+        libc::EADDRNOTAVAIL,
+        libc::EADDRINUSE,
+        libc::EAGAIN,
+    ];
     error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
 }
 
