@@ -114,7 +114,7 @@ fn a13_a_daemon_without_descriptors_rests_and_serves_again() {
     let daemon = target.daemon();
     wait_until("it has taken what it takes", || daemon.descriptors() > 24);
     // A look at the processor time of a while in which there is nothing to do.
-    let (cpu, window) = (daemon.cpu(), Duration::from_secs(sample(1, 10)));
+    let (cpu, window) = (daemon.cpu(), Duration::from_secs(sample(1, 4)));
     comes_true(window, || false);
     let used = target.daemon().cpu() - cpu;
     tell(&format!("{} descriptors, {used:?} of {window:?}", daemon.descriptors()));
