@@ -437,12 +437,12 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
 
 #[test]
 fn whatever_is_done_to_a_ring_it_is_one_ring_again() {
-    let (count, most) = sample((6, 8), (12, 16));
+    let (count, most) = sample((8, 10), (12, 16));
     let seed = sample(4, u64::from(std::process::id()));
     tell(&format!("seed {seed}"));
     let mut random = Random::new(seed);
     let ring = Members::new().with(count);
-    for number in 0..sample(30, 1_000) {
+    for number in 0..sample(50, 1_000) {
         let what = disturb(&ring, &mut random, most);
         if number % 10 == 9 {
             let order = ring.agree();
