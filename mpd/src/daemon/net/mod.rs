@@ -99,6 +99,8 @@ pub(crate) struct Net {
     myself: Myself,
     port: Port,
     lines: BTreeMap<usize, Line>,
+    /// Those with a deadline; others may be among them, none is left out.
+    timed: BTreeSet<usize>,
     attempts: Attempts,
     next: usize,
     /// Links to read, and whether the peer hung up.
@@ -118,6 +120,7 @@ impl Net {
             myself,
             port,
             lines: BTreeMap::new(),
+            timed: BTreeSet::new(),
             attempts: Attempts::default(),
             next: FIRST_TOKEN,
             ready: BTreeMap::new(),
@@ -166,7 +169,8 @@ impl Net {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let lines = self.lines.values().filter_map(|line| match line.stage {
+        let timed = self.timed.iter().filter_map(|token| self.lines.get(token));
+        let lines = timed.filter_map(|line| match line.stage {
             Stage::Shaking => line.link.deadline(),
             Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
             Stage::Up => None,
@@ -208,9 +212,10 @@ impl Net {
     /// Keeps the handshakes of strangers within their limits.
     fn make_room(&mut self, from: IpAddr) {
         let stranger = |line: &Line| line.attempt.is_none() && matches!(line.stage, Stage::Shaking);
-        let under_way: Vec<(usize, IpAddr)> = (self.lines.iter())
+        let under_way: Vec<(usize, IpAddr)> = (self.timed.iter())
+            .filter_map(|token| self.lines.get(token).map(|line| (*token, line)))
             .filter(|(_, line)| stranger(line))
-            .map(|(token, line)| (*token, line.from))
+            .map(|(token, line)| (token, line.from))
             .collect();
         if let Some(token) = admit::evicted(&under_way, from, self.most_under_way, random64()) {
             log::debug!("too many handshakes under way: dropped one");
@@ -224,6 +229,7 @@ impl Net {
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
         self.lines.insert(token, line);
+        self.timed.insert(token);
         self.ready.insert(token, true);
         Ok(token)
     }
@@ -250,6 +256,7 @@ impl Net {
             line.link.finish();
             line.stage = Stage::Closing { until: now + CLOSING_PATIENCE };
             line.attempt = None;
+            self.timed.insert(token);
             self.ready.insert(token, true);
         }
     }
@@ -402,7 +409,10 @@ impl Net {
 
     fn expire(&mut self, now: Time) {
         let mut late = Vec::new();
-        for (token, line) in &mut self.lines {
+        self.timed
+            .retain(|token| self.lines.get(token).is_some_and(|l| !matches!(l.stage, Stage::Up)));
+        for token in &self.timed {
+            let Some(line) = self.lines.get_mut(token) else { continue };
             match line.stage {
                 Stage::Shaking => {
                     if line.link.deadline().is_some_and(|at| at <= now)
