@@ -225,9 +225,11 @@ impl Membership {
                 self.ring.name()
             ));
         }
-        let late = !self.entered && self.give_up.is_some_and(|at| at <= now);
+        if self.entered || self.give_up.is_none_or(|at| at > now) {
+            return None;
+        }
         let places: Vec<&str> = self.entries.iter().map(Address::as_str).collect();
-        late.then(|| match places[..] {
+        Some(match places[..] {
             [place] if self.last_failure.starts_with(place) => {
                 format!("cannot enter the ring: {}", self.last_failure)
             }

@@ -104,9 +104,9 @@ pub(crate) struct Net {
     attempts: Attempts,
     next: usize,
     /// Links to read, and whether the peer hung up.
-    ready: BTreeMap<usize, bool>,
+    ready: Vec<(usize, bool)>,
     buffer: Vec<u8>,
-    unflushed: BTreeSet<usize>,
+    unflushed: Vec<usize>,
     happened: VecDeque<Happened>,
     most_under_way: usize,
     /// Of the turn under way.
@@ -123,9 +123,9 @@ impl Net {
             timed: BTreeSet::new(),
             attempts: Attempts::default(),
             next: FIRST_TOKEN,
-            ready: BTreeMap::new(),
+            ready: Vec::new(),
             buffer: vec![0; CHUNK],
-            unflushed: BTreeSet::new(),
+            unflushed: Vec::new(),
             happened: VecDeque::new(),
             most_under_way: admit::most(descriptors),
             now: Time::ZERO,
@@ -153,7 +153,14 @@ impl Net {
     /// An event came for `token`.
     pub(crate) fn mark_ready(&mut self, token: Token, hung_up: bool) {
         if self.lines.contains_key(&token.0) {
-            *self.ready.entry(token.0).or_default() |= hung_up;
+            self.make_ready(token.0, hung_up);
+        }
+    }
+
+    fn make_ready(&mut self, token: usize, hung_up: bool) {
+        match self.ready.iter_mut().find(|(known, _)| *known == token) {
+            Some((_, known)) => *known |= hung_up,
+            None => self.ready.push((token, hung_up)),
         }
     }
 
@@ -230,7 +237,7 @@ impl Net {
         self.next += 1;
         self.lines.insert(token, line);
         self.timed.insert(token);
-        self.ready.insert(token, true);
+        self.make_ready(token, true);
         Ok(token)
     }
 
@@ -241,7 +248,7 @@ impl Net {
         let json = serde_json::to_vec(message).expect("message serialises");
         let result = line.link.send(&json);
         let lost = line.link.queued() > MAX_QUEUED;
-        self.unflushed.insert(token);
+        self.unflushed.push(token);
         if let Err(e) = result {
             self.lose(token, &e);
         } else if lost {
@@ -257,7 +264,7 @@ impl Net {
             line.stage = Stage::Closing { until: now + CLOSING_PATIENCE };
             line.attempt = None;
             self.timed.insert(token);
-            self.ready.insert(token, true);
+            self.make_ready(token, true);
         }
     }
 
@@ -280,12 +287,16 @@ impl Net {
 
     /// Writes what waits.
     pub(crate) fn flush(&mut self) {
-        for token in std::mem::take(&mut self.unflushed) {
+        let mut unflushed = std::mem::take(&mut self.unflushed);
+        for token in unflushed.drain(..) {
             if let Some(line) = self.lines.get_mut(&token)
                 && let Err(e) = line.link.flush()
             {
                 self.lose(token, &e);
             }
+        }
+        if self.unflushed.is_empty() {
+            self.unflushed = unflushed;
         }
     }
 
@@ -293,7 +304,8 @@ impl Net {
     pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
         self.now = now;
         let mut heard = Vec::new();
-        for (token, hung_up) in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (token, hung_up) in ready.drain(..) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
             let result = line.link.turn(&mut self.buffer, hung_up, &mut heard).and_then(|more| {
                 line.link.flush()?;
@@ -303,12 +315,14 @@ impl Net {
                 self.hear(token, now, word);
             }
             match result {
-                Ok(true) => {
-                    self.ready.insert(token, true);
-                }
+                Ok(true) => self.make_ready(token, true),
                 Ok(false) => {}
                 Err(e) => self.lose(token, &e),
             }
+        }
+        if self.ready.is_empty() {
+            // Its memory serves again.
+            self.ready = ready;
         }
         self.expire(now);
         self.dial_due(registry, now);
@@ -326,7 +340,7 @@ impl Net {
                 if let Err(e) = line.link.send(&json) {
                     self.lose(token, &e);
                 }
-                self.unflushed.insert(token);
+                self.unflushed.push(token);
             }
             (Heard::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
                 let wanted = line.attempt.and_then(|id| self.attempts.wanted(id));
