@@ -59,8 +59,12 @@ pub fn own() -> Vec<IpAddr> {
     found
 }
 
-/// Not loopback, not link-local: an address that means the same on other hosts.
-fn is_reachable(address: &IpAddr) -> bool {
+/// Whether it is an address of one host that means the same on other hosts: not loopback, not
+/// link-local, no group.
+pub fn is_reachable(address: &IpAddr) -> bool {
+    if address.is_unspecified() || address.is_multicast() {
+        return false;
+    }
     match address {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),

@@ -140,6 +140,14 @@ impl Conn {
         frame::encode_message(message, self.out.buffer());
     }
 
+    /// Queues a message whose size nobody bounds.
+    ///
+    /// # Errors
+    /// It is longer than a frame; nothing is queued.
+    pub fn try_send(&mut self, message: &impl serde::Serialize) -> Result<(), InvalidFrame> {
+        frame::try_encode_message(message, self.out.buffer())
+    }
+
     /// Queues bulk bytes as frames of `kind`.
     pub fn send_bulk(&mut self, kind: Kind, bytes: &[u8]) {
         frame::encode_bulk(kind, bytes, self.out.buffer());

@@ -77,6 +77,19 @@ pub fn encode_message(message: &impl Serialize, out: &mut Vec<u8>) {
     encode(Kind::Control, &json, out);
 }
 
+/// Appends a control frame holding `message`, if it fits one.
+///
+/// # Errors
+/// [`InvalidFrame::Length`]; nothing is appended.
+pub fn try_encode_message(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), InvalidFrame> {
+    let json = serde_json::to_vec(message).expect("message serialises");
+    if json.len() > MAX_PAYLOAD {
+        return Err(InvalidFrame::Length(u32::try_from(json.len()).unwrap_or(u32::MAX)));
+    }
+    encode(Kind::Control, &json, out);
+    Ok(())
+}
+
 /// Appends `bytes` as frames of `kind`, cut in pieces of [`BULK_CHUNK`].
 pub fn encode_bulk(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.chunks(BULK_CHUNK) {

@@ -282,10 +282,11 @@ fn carry(
 
 /// Connections that say nothing, each from the next of these addresses of this machine.
 pub(crate) fn idle(to: SocketAddr, count: usize, addresses: usize) -> Vec<TcpStream> {
-    (0..count).map(|number| from(number % addresses, to)).collect()
+    (0..count).map(|number| one_idle(to, number % addresses)).collect()
 }
 
-fn from(number: usize, to: SocketAddr) -> TcpStream {
+/// One of them, from the address of this number.
+pub(crate) fn one_idle(to: SocketAddr, number: usize) -> TcpStream {
     let low = u8::try_from(number % 250 + 1).expect("a byte");
     let high = u8::try_from(number / 250 % 250).expect("a byte");
     let ip = IpAddr::from([127, 255, high, low]);

@@ -98,7 +98,6 @@ fn a_daemon_that_exits_leaves_nothing_and_is_not_looked_for() {
     for (asked, leaver) in [(1, 3), (2, 1), (2, 2)] {
         match ring.ask(asked, exit(leaver)) {
             Ok(ConsoleReply::Done { missing }) => assert!(missing.is_empty(), "{missing:?}"),
-            other if asked == leaver => tell(&format!("it was faster than its answer: {other:?}")),
             other => panic!("{other:?}"),
         }
         ring.forget(leaver);
@@ -437,12 +436,12 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
 
 #[test]
 fn whatever_is_done_to_a_ring_it_is_one_ring_again() {
-    let (count, most) = sample((6, 8), (12, 16));
+    let (count, most) = sample((8, 10), (12, 16));
     let seed = sample(4, u64::from(std::process::id()));
     tell(&format!("seed {seed}"));
     let mut random = Random::new(seed);
     let ring = Members::new().with(count);
-    for number in 0..sample(30, 1_000) {
+    for number in 0..sample(50, 1_000) {
         let what = disturb(&ring, &mut random, most);
         if number % 10 == 9 {
             let order = ring.agree();

@@ -298,7 +298,7 @@ impl World {
     pub(crate) fn perform(&mut self, host: usize) {
         while let Some(output) = self.hosts[host].ring.as_mut().and_then(Ring::poll_output) {
             match output {
-                Output::Connect { token, addresses, purpose } => {
+                Output::Connect { token, addresses, purpose, .. } => {
                     self.connect(host, token, &addresses, purpose);
                 }
                 Output::Abandon(token) => {

@@ -101,9 +101,10 @@ impl Ring {
         self.dials.last += 1;
         let token = Token(self.dials.last);
         let purpose = aim.purpose();
+        let name = aim.wanted().cloned();
         self.dials.by_token.insert(token, aim);
         self.timers.set(Timer::Dial(token), now + self.config.timing.connect);
-        self.outputs.push_back(Output::Connect { token, addresses, purpose });
+        self.outputs.push_back(Output::Connect { token, name, addresses, purpose });
     }
 
     pub(super) fn take_dial(&mut self, token: Token) -> Option<Aim> {

@@ -3,9 +3,11 @@
 //! [`Record`] carries the total order of rule R1. Nothing here knows of links or time.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded::at_most;
 use crate::id::is_daemon_name;
@@ -66,8 +68,7 @@ impl From<DaemonName> for String {
 }
 
 /// One life of a daemon: 16 random bytes made at its start. On the wire 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instance(u128);
 
 impl Instance {
@@ -94,21 +95,35 @@ impl fmt::Debug for Instance {
     }
 }
 
-impl TryFrom<String> for Instance {
-    type Error = InvalidWord;
-    fn try_from(text: String) -> Result<Self, InvalidWord> {
+impl FromStr for Instance {
+    type Err = InvalidWord;
+    fn from_str(text: &str) -> Result<Self, InvalidWord> {
         let invalid = InvalidWord { wanted: "an instance (32 hexadecimal digits)" };
         let digits = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         if text.len() != 32 || !text.bytes().all(digits) {
             return Err(invalid);
         }
-        u128::from_str_radix(&text, 16).map(Self).map_err(|_| invalid)
+        u128::from_str_radix(text, 16).map(Self).map_err(|_| invalid)
     }
 }
 
-impl From<Instance> for String {
-    fn from(instance: Instance) -> Self {
-        instance.to_string()
+// By hand and without the formatter: there is one in every message that goes round the ring.
+impl Serialize for Instance {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.to_bytes()) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).expect("digits"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Instance {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 

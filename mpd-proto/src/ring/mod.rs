@@ -131,6 +131,9 @@ pub enum Output {
     Connect {
         /// Names the attempt.
         token: Token,
+        /// Who is to answer; anybody of the ring if none. An address where somebody else answers is as
+        /// good as one where nobody does.
+        name: Option<DaemonName>,
         /// In order of preference.
         addresses: Vec<Address>,
         /// To be said in the handshake.

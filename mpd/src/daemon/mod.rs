@@ -100,6 +100,8 @@ struct Listening {
     _lock: Flock<File>,
     /// Connections may be waiting to be accepted.
     ready: bool,
+    /// Out of descriptors: accepting rests for a moment.
+    resting: bool,
     exhausted: Throttle,
 }
 
@@ -246,11 +248,15 @@ impl Daemon {
 
     fn wait(&self) -> Option<Duration> {
         let membership = self.membership.as_ref();
-        if self.peers.has_work() || membership.is_some_and(Membership::has_work) {
+        let listening = self.listening.as_ref();
+        let knocking = listening.is_some_and(|l| l.ready && !l.resting)
+            || membership.is_some_and(|m| m.port().ready && !m.port().resting);
+        let working = self.peers.has_work() || membership.is_some_and(Membership::has_work);
+        if knocking || working {
             return Some(Duration::ZERO);
         }
-        let resting = self.listening.as_ref().is_some_and(|l| l.ready)
-            || membership.is_some_and(|m| m.port().ready);
+        let resting =
+            listening.is_some_and(|l| l.ready) || membership.is_some_and(|m| m.port().ready);
         let deadlines = [
             self.peers.next_deadline(),
             self.jobs.next_deadline(),
@@ -291,6 +297,7 @@ impl Daemon {
     fn accept_consoles(&mut self) {
         const PER_TURN: usize = 64;
         let Some(listening) = &mut self.listening else { return };
+        listening.resting = false;
         for _ in 0..PER_TURN {
             if !listening.ready {
                 return;
@@ -309,6 +316,7 @@ impl Daemon {
                     let now = self.clock.now();
                     let warning = format_args!("cannot accept a console: {e}");
                     listening.exhausted.warn(now, warning);
+                    listening.resting = true;
                     return;
                 }
             }
@@ -320,8 +328,9 @@ impl Listening {
     fn begin(rundir: &RunDir) -> Result<Self> {
         let (lock, listener) = rundir.serve()?;
         let exhausted = Throttle::default();
+        let rundir = rundir.clone();
         let listening =
-            Self { listener, rundir: rundir.clone(), _lock: lock, ready: true, exhausted };
+            Self { listener, rundir, _lock: lock, ready: true, resting: false, exhausted };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
     }

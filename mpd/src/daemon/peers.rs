@@ -171,7 +171,7 @@ impl Peers {
                     if let State::Manager(job) = peer.state {
                         jobs.manager_closed(job);
                     }
-                    if let (State::Asking, Some(ring)) = (&peer.state, &mut ring) {
+                    if let (false, Some(ring)) = (peer.is_manager(), &mut ring) {
                         ring.forget_console(token);
                     }
                 }
@@ -206,12 +206,15 @@ impl Peers {
         now: Time,
     ) -> bool {
         let Some(peer) = self.peers.get_mut(&token) else { return false };
-        peer.conn.send(reply);
+        if peer.conn.try_send(reply).is_err() {
+            let problem = "the ring is too large for one answer".to_owned();
+            peer.conn.send(&ConsoleReply::Refused { problem });
+        }
         if last {
             peer.state = State::Leaving;
             peer.since = now;
         }
-        if peer.conn.flush().is_err() || peer.conn.queued() > MAX_UNREAD {
+        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > MAX_UNREAD) {
             self.peers.remove(&token);
             return false;
         }

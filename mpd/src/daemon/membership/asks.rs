@@ -12,10 +12,13 @@ use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, Request
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Aim, Farewell, Hands, Membership};
-use crate::daemon::net::Dialed;
+use crate::daemon::net::{Dialed, Wish};
 
 /// How long a member that was told to leave may take to be gone from our list.
 const DEPARTURE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The dead and departed are left out of a view beyond that many members: it has to fit a frame.
+const MAX_VIEWED: usize = 2048;
 
 /// What a request of the ring is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +28,8 @@ pub(super) enum Wanted {
     Departure(DaemonName),
     /// Everybody reached, so that the order to end will be.
     Muster,
-    Done,
+    /// The order to end; those are missing already.
+    End(Vec<DaemonName>),
 }
 
 #[derive(Debug)]
@@ -117,10 +121,13 @@ impl Membership {
                 self.tell(hands, Input::Lap { request, laps, trace });
             }
             RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
-            RingRequest::Exit { member: None } => {
+            RingRequest::Exit { member }
+                if member.as_ref().is_none_or(|m| m == self.ring.name()) =>
+            {
                 self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
                 self.leave(now, Farewell::Depart);
             }
+            RingRequest::Exit { member: None } => unreachable!("this daemon's own exit is above"),
             RingRequest::Exit { member: Some(member) } => {
                 let live = |r: &Record| r.standing == Standing::Live;
                 if self.ring.record(&member).is_some_and(live) {
@@ -147,9 +154,27 @@ impl Membership {
     }
 
     /// The muster is over: whoever was there is told to end.
-    pub(super) fn end_all(&mut self, hands: &mut Hands<'_>, muster: RequestId) {
+    pub(super) fn end_all(
+        &mut self,
+        hands: &mut Hands<'_>,
+        muster: RequestId,
+        missing: Vec<DaemonName>,
+    ) {
         if let Some(ask) = self.asks.asks.remove(&muster) {
-            self.scatter(hands, ask.console, Wanted::Done, &Order::LeaveAll);
+            self.scatter(hands, ask.console, Wanted::End(missing), &Order::LeaveAll);
+        }
+    }
+
+    /// This daemon is ending: nobody is left without an answer.
+    pub(super) fn answer_rest(&mut self) {
+        for (_, ask) in std::mem::take(&mut self.asks.asks) {
+            let reply = match ask.wanted {
+                Wanted::End(missing) => ConsoleReply::Done { missing },
+                Wanted::Laps | Wanted::Census | Wanted::Departure(_) | Wanted::Muster => {
+                    ConsoleReply::Refused { problem: "this daemon is ending".to_owned() }
+                }
+            };
+            self.asks.reply(ask.console, reply);
         }
     }
 
@@ -186,7 +211,8 @@ impl Membership {
     fn describe(&self) -> RingView {
         let order = self.ring.members();
         let live = order.iter().filter_map(|name| self.ring.record(name));
-        let gone = self.ring.records().filter(|r| r.standing != Standing::Live);
+        let room = MAX_VIEWED.saturating_sub(order.len());
+        let gone = self.ring.records().filter(|r| r.standing != Standing::Live).take(room);
         let members: Vec<MemberView> = live.chain(gone).map(|r| self.member(r)).collect();
         let rhs = self.ring.rhs().map(|(_, name)| name.clone());
         let lhs = self.ring.lhs().map(|(_, name)| name.clone());
@@ -230,8 +256,10 @@ impl Membership {
             );
             return self.refuse(console, &text);
         }
+        let name = member.map(|record| record.name.clone());
         let id = self.aim(Aim::Ping(console, hands.now));
-        self.net.dial(hands.registry, hands.now, id, addresses, Purpose::Probe);
+        let wish = Wish { name, addresses, purpose: Purpose::Probe };
+        self.net.dial(hands.registry, hands.now, id, wish);
     }
 
     pub(super) fn pong(

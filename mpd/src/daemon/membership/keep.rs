@@ -23,6 +23,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(4);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
+/// How long a member that came back is remembered to have been started.
+const MEMORY: Duration = Duration::from_secs(60);
+
 /// Helpers at one time.
 const MAX_HELPERS: usize = 4;
 
@@ -44,6 +47,7 @@ struct PlannedHost {
 struct Ward {
     next: Time,
     pause: Duration,
+    tried: Option<Time>,
 }
 
 /// The duty to start lost members again.
@@ -54,7 +58,8 @@ pub(super) struct Keep {
     known: BTreeSet<String>,
     wards: BTreeMap<DaemonName, Ward>,
     next_look: Time,
-    helpers: BTreeSet<Pid>,
+    /// Those being started, and by whom.
+    helpers: BTreeMap<DaemonName, Pid>,
 }
 
 impl Keep {
@@ -64,11 +69,12 @@ impl Keep {
         let text = fs::read(plan).with_context(failed)?;
         let read: Plan = serde_json::from_slice(&text).with_context(failed)?;
         Ok(Self {
-            plan: plan.to_owned(),
+            // A daemon moves to / later.
+            plan: std::path::absolute(plan).with_context(failed)?,
             known: read.hosts.into_iter().map(|host| host.name).collect(),
             wards: BTreeMap::new(),
             next_look: now + INTERVAL,
-            helpers: BTreeSet::new(),
+            helpers: BTreeMap::new(),
         })
     }
 
@@ -88,24 +94,28 @@ impl Keep {
             return Vec::new();
         }
         self.next_look = now + INTERVAL;
-        self.helpers.retain(|pid| is_running(*pid));
-        self.wards.retain(|name, _| lost.contains(name));
+        self.helpers.retain(|_, pid| is_running(*pid));
+        // Who is back for a moment only does not begin anew.
+        let recent = |ward: &Ward| ward.tried.is_some_and(|at| now.since(at) < MEMORY);
+        self.wards.retain(|name, ward| lost.contains(name) || recent(ward));
         let mut started = Vec::new();
         for name in lost {
             if !self.known.contains(name.as_str()) {
                 continue;
             }
-            let first = Ward { next: now + GRACE, pause: PAUSE };
+            let first = Ward { next: now + GRACE, pause: PAUSE, tried: None };
             let ward = self.wards.entry(name.clone()).or_insert(first);
-            if ward.next > now || self.helpers.len() >= MAX_HELPERS {
+            let is_busy = self.helpers.contains_key(&name) || self.helpers.len() >= MAX_HELPERS;
+            if ward.next > now || is_busy {
                 continue;
             }
+            ward.tried = Some(now);
             ward.next = now + ward.pause;
             ward.pause = (ward.pause * 2).min(LONGEST_PAUSE);
             match revive(&name, &self.plan, entries) {
                 Ok(pid) => {
                     log::info!("starting {name} again, helper {pid}");
-                    self.helpers.insert(pid);
+                    self.helpers.insert(name, pid);
                     started.push(pid);
                 }
                 Err(e) => log::error!("cannot start {name} again: {e:#}"),

@@ -30,8 +30,8 @@ use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::saved::Saved;
-use crate::daemon::net::port::{Port, Wish};
-use crate::daemon::net::{AttemptId, Happened, Myself, Net};
+use crate::daemon::net::port::{self, Port};
+use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
 use crate::daemon::throttle::Throttle;
 
 /// Divides all durations of the ring, for tests.
@@ -120,7 +120,7 @@ impl Membership {
         let timing = timing()?;
         let (mut saved, before) = Saved::open(rundir, &ring, name);
         let entries = resolve_entries(&cli.entries())?;
-        let wish = Wish {
+        let wish = port::Wish {
             number: cli.port,
             rather: before.port,
             interface: cli.ifhn.clone(),
@@ -187,8 +187,10 @@ impl Membership {
     /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
         const PER_TURN: usize = 64;
+        self.net.port_mut().resting = false;
         for _ in 0..PER_TURN {
-            if !self.net.port().ready {
+            let is_over = matches!(self.leaving, Leaving::Over { .. });
+            if !self.net.port().ready || is_over {
                 return;
             }
             match self.net.port().accept() {
@@ -197,6 +199,7 @@ impl Membership {
                     self.net.port_mut().ready = false;
                 }
                 Err(e) => {
+                    self.net.port_mut().resting = true;
                     self.exhausted.warn(now, format_args!("cannot accept a connection: {e}"));
                     return;
                 }
@@ -269,7 +272,7 @@ impl Membership {
             self.net.next_deadline(),
             self.asks.next_deadline(),
             self.saved.next_deadline().filter(|_| self.is_settled()),
-            self.keep.as_ref().map(Keep::next_deadline),
+            self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
             leaving,
             entering,
         ]
@@ -363,8 +366,8 @@ impl Membership {
     fn perform(&mut self, hands: &mut Hands<'_>) {
         while let Some(output) = self.ring.poll_output() {
             match output {
-                Output::Connect { token, addresses, purpose } => {
-                    self.connect(hands, token, &addresses, purpose);
+                Output::Connect { token, name, addresses, purpose } => {
+                    self.connect(hands, token, name, &addresses, purpose);
                 }
                 Output::Abandon(token) => self.abandon(token),
                 Output::Send(link, message) => self.net.send(link, &message),
@@ -392,6 +395,7 @@ impl Membership {
                 Output::Published { .. } | Output::Unpublished { .. } | Output::NameLost { .. } => {
                 }
                 Output::Over => {
+                    self.answer_rest();
                     self.net.close_all(hands.now);
                     self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
                 }
@@ -403,16 +407,19 @@ impl Membership {
         &mut self,
         hands: &Hands<'_>,
         token: Token,
+        name: Option<DaemonName>,
         addresses: &[Address],
         purpose: ring::Purpose,
     ) {
-        // All are leaving: nobody is to be missed.
-        if matches!(self.leaving, Leaving::Soon { how: Farewell::WithAll, .. }) {
-            return;
+        match self.leaving {
+            Leaving::No | Leaving::Soon { how: Farewell::Depart | Farewell::Signal, .. } => {}
+            // Nobody is to be missed any more.
+            Leaving::Soon { how: Farewell::WithAll | Farewell::Missed, .. }
+            | Leaving::Over { .. } => return,
         }
         let numeric = addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect();
         let id = self.aim(Aim::Ring(token));
-        self.net.dial(hands.registry, hands.now, id, numeric, purpose);
+        self.net.dial(hands.registry, hands.now, id, Wish { name, addresses: numeric, purpose });
     }
 
     fn aim(&mut self, aim: Aim) -> AttemptId {
@@ -454,6 +461,7 @@ impl Membership {
         match how {
             Farewell::Depart | Farewell::Signal => self.tell(hands, Input::Leave),
             Farewell::WithAll | Farewell::Missed => {
+                self.answer_rest();
                 self.net.close_all(hands.now);
                 self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
             }
@@ -494,13 +502,24 @@ fn new_instance() -> Result<Instance> {
 
 /// Names to numeric addresses, once, before anything is served: the resolver may take its time.
 fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
-    let mut found = Vec::new();
+    let (mut found, mut problem) = (Vec::new(), None);
     for entry in entries {
         let (host, port) = addresses::split_port(entry)
             .with_context(|| format!("--join {entry:?}: HOST:PORT is wanted"))?;
-        for ip in addresses::resolve(host)? {
-            found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
+        match addresses::resolve(host) {
+            Ok(all) => {
+                for ip in all {
+                    found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
+                }
+            }
+            Err(e) => {
+                log::warn!("--join {entry}: {e}");
+                problem = Some(e);
+            }
         }
+    }
+    if let (true, Some(problem)) = (found.is_empty(), problem) {
+        return Err(problem.into());
     }
     Ok(found)
 }

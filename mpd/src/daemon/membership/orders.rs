@@ -52,9 +52,12 @@ impl Membership {
             Some(Wanted::Departure(member)) if missing.is_empty() => {
                 self.asks.await_departure(request, hands.now, member);
             }
-            Some(Wanted::Muster) => self.end_all(hands, request),
-            Some(Wanted::Departure(_) | Wanted::Done) => {
-                self.finish(request, ConsoleReply::Done { missing });
+            Some(Wanted::Muster) => self.end_all(hands, request, missing),
+            Some(Wanted::Departure(_)) => self.finish(request, ConsoleReply::Done { missing }),
+            Some(Wanted::End(mut before)) => {
+                before.retain(|name| !missing.contains(name));
+                before.extend(missing);
+                self.finish(request, ConsoleReply::Done { missing: before });
             }
             Some(Wanted::Laps) | None => {}
         }

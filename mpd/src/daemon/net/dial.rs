@@ -11,12 +11,14 @@ use mpd_io::random;
 use mpd_proto::Time;
 use mpd_proto::channel::Purpose;
 use mpd_proto::channel::handshake::{Opening, PATIENCE};
-use mpd_proto::ring::{self, DialFailure};
+use mpd_proto::ring::{self, DaemonName, DialFailure};
 
 use crate::daemon::net::{Line, Net, Stage, failure};
 
-/// The next address is tried that long after one that has not answered yet.
+/// The next address is tried that long after one that has not answered yet, sooner if there are many:
+/// all are to have had their chance in time.
 const STAGGER: Duration = Duration::from_millis(200);
+const ALL_TRIED: Duration = Duration::from_millis(600);
 
 /// An attempt, numbered by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +34,20 @@ pub(crate) struct Dialed {
     pub(crate) connected: Time,
 }
 
+/// Whom to reach, and where.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    /// Who is to answer; anybody of the ring if none.
+    pub(crate) name: Option<DaemonName>,
+    /// In order of preference.
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) purpose: ring::Purpose,
+}
+
 #[derive(Debug)]
 struct Attempt {
+    name: Option<DaemonName>,
+    stagger: Duration,
     purpose: Purpose,
     /// Not tried yet, the next one last.
     addresses: Vec<SocketAddr>,
@@ -57,6 +71,11 @@ impl Attempts {
         self.table.values().filter(waiting).map(|a| a.next_at).min()
     }
 
+    /// Who is to answer an attempt.
+    pub(super) fn wanted(&self, id: AttemptId) -> Option<&DaemonName> {
+        self.table.get(&id).and_then(|attempt| attempt.name.as_ref())
+    }
+
     /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
     pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
         let same = |end: &SocketAddr| {
@@ -72,14 +91,8 @@ impl Attempts {
 
 impl Net {
     /// Begins an attempt.
-    pub(crate) fn dial(
-        &mut self,
-        registry: &Registry,
-        now: Time,
-        id: AttemptId,
-        addresses: Vec<SocketAddr>,
-        purpose: ring::Purpose,
-    ) {
+    pub(crate) fn dial(&mut self, registry: &Registry, now: Time, id: AttemptId, wish: Wish) {
+        let Wish { name, addresses, purpose } = wish;
         let purpose = match purpose {
             ring::Purpose::Ring => Purpose::Ring,
             ring::Purpose::Join => Purpose::Join,
@@ -94,8 +107,16 @@ impl Net {
         } else {
             (DialFailure::Myself, "that is this daemon".to_owned())
         };
-        let attempt =
-            Attempt { purpose, addresses, under_way: 0, next_at: now, failed: Some(failed) };
+        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let attempt = Attempt {
+            name,
+            stagger: STAGGER.min(ALL_TRIED / count),
+            purpose,
+            addresses,
+            under_way: 0,
+            next_at: now,
+            failed: Some(failed),
+        };
         self.attempts.table.insert(id, attempt);
         self.dial_next(registry, now, id);
     }
@@ -119,7 +140,7 @@ impl Net {
     fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
         while let Some(attempt) = self.attempts.table.get_mut(&id) {
             let Some(address) = attempt.addresses.pop() else { break };
-            attempt.next_at = now + STAGGER;
+            attempt.next_at = now + attempt.stagger;
             let purpose = attempt.purpose;
             match self.connect(registry, now, id, address, purpose) {
                 Ok(()) => {
@@ -204,9 +225,10 @@ impl Net {
     fn note(&mut self, id: AttemptId, address: SocketAddr, why: DialFailure, problem: &str) {
         if let Some(attempt) = self.attempts.table.get_mut(&id) {
             log::debug!("{address}: {problem}");
-            // Having met ourselves says more than how that ended.
-            let myself = matches!(attempt.failed, Some((DialFailure::Myself, _)));
-            if !myself || attempt.under_way + attempt.addresses.len() > 0 {
+            // What says something of us says more than how that ended.
+            let of_us =
+                matches!(attempt.failed, Some((DialFailure::Myself | DialFailure::NoMeans, _)));
+            if !of_us || attempt.under_way + attempt.addresses.len() > 0 {
                 attempt.failed = Some((why, format!("{address}: {problem}")));
             }
         }

@@ -22,7 +22,7 @@ use mpd_proto::channel::{HandshakeError, Instance, Keys, Purpose, Responder};
 use mpd_proto::message::{Greeting, MAX_GREETING, RingMessage};
 use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
 
-pub(crate) use dial::{AttemptId, Dialed};
+pub(crate) use dial::{AttemptId, Dialed, Wish};
 
 use crate::daemon::throttle::Throttle;
 
@@ -99,6 +99,8 @@ pub(crate) struct Net {
     myself: Myself,
     port: Port,
     lines: BTreeMap<usize, Line>,
+    /// Those with a deadline; others may be among them, none is left out.
+    timed: BTreeSet<usize>,
     attempts: Attempts,
     next: usize,
     /// Links to read, and whether the peer hung up.
@@ -118,6 +120,7 @@ impl Net {
             myself,
             port,
             lines: BTreeMap::new(),
+            timed: BTreeSet::new(),
             attempts: Attempts::default(),
             next: FIRST_TOKEN,
             ready: BTreeMap::new(),
@@ -161,11 +164,13 @@ impl Net {
 
     /// Whether every last word was said.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.lines.values().all(|line| line.link.is_drained())
+        let closing = |line: &&Line| matches!(line.stage, Stage::Closing { .. });
+        self.lines.values().filter(closing).all(|line| line.link.is_drained())
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let lines = self.lines.values().filter_map(|line| match line.stage {
+        let timed = self.timed.iter().filter_map(|token| self.lines.get(token));
+        let lines = timed.filter_map(|line| match line.stage {
             Stage::Shaking => line.link.deadline(),
             Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
             Stage::Up => None,
@@ -206,10 +211,11 @@ impl Net {
 
     /// Keeps the handshakes of strangers within their limits.
     fn make_room(&mut self, from: IpAddr) {
-        let stranger = |line: &Line| line.attempt.is_none() && !matches!(line.stage, Stage::Up);
-        let under_way: Vec<(usize, IpAddr)> = (self.lines.iter())
+        let stranger = |line: &Line| line.attempt.is_none() && matches!(line.stage, Stage::Shaking);
+        let under_way: Vec<(usize, IpAddr)> = (self.timed.iter())
+            .filter_map(|token| self.lines.get(token).map(|line| (*token, line)))
             .filter(|(_, line)| stranger(line))
-            .map(|(token, line)| (*token, line.from))
+            .map(|(token, line)| (token, line.from))
             .collect();
         if let Some(token) = admit::evicted(&under_way, from, self.most_under_way, random64()) {
             log::debug!("too many handshakes under way: dropped one");
@@ -223,6 +229,7 @@ impl Net {
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
         self.lines.insert(token, line);
+        self.timed.insert(token);
         self.ready.insert(token, true);
         Ok(token)
     }
@@ -249,12 +256,15 @@ impl Net {
             line.link.finish();
             line.stage = Stage::Closing { until: now + CLOSING_PATIENCE };
             line.attempt = None;
+            self.timed.insert(token);
             self.ready.insert(token, true);
         }
     }
 
-    /// Closes all.
+    /// Closes all, and begins nothing any more.
     pub(crate) fn close_all(&mut self, now: Time) {
+        self.attempts = Attempts::default();
+        self.lines.retain(|_, line| matches!(line.stage, Stage::Up | Stage::Closing { .. }));
         let up = |(token, line): (&usize, &Line)| {
             matches!(line.stage, Stage::Up).then_some(LinkId(*token as u64))
         };
@@ -319,7 +329,8 @@ impl Net {
                 self.unflushed.insert(token);
             }
             (Heard::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
-                match self.myself.check(&frame) {
+                let wanted = line.attempt.and_then(|id| self.attempts.wanted(id));
+                match self.myself.check(&frame, wanted) {
                     Ok(greeting) => self.up(token, peer, purpose, &greeting),
                     Err(problem) => self.part(token, now, problem),
                 }
@@ -359,9 +370,9 @@ impl Net {
     /// tell why, too.
     fn part(&mut self, token: usize, now: Time, problem: String) {
         let Some(line) = self.lines.get_mut(&token) else { return };
-        log::warn!("{}: {problem}", line.link.remote());
         let attempt = line.attempt.take();
         let remote = line.link.remote();
+        self.strangers.warn(self.now, format_args!("{remote}: {problem}"));
         self.close(now, LinkId(token as u64));
         if let Some(attempt) = attempt {
             self.missed(attempt, remote, DialFailure::NotProved, problem);
@@ -398,7 +409,10 @@ impl Net {
 
     fn expire(&mut self, now: Time) {
         let mut late = Vec::new();
-        for (token, line) in &mut self.lines {
+        self.timed
+            .retain(|token| self.lines.get(token).is_some_and(|l| !matches!(l.stage, Stage::Up)));
+        for token in &self.timed {
+            let Some(line) = self.lines.get_mut(token) else { continue };
             match line.stage {
                 Stage::Shaking => {
                     if line.link.deadline().is_some_and(|at| at <= now)
@@ -429,7 +443,8 @@ impl Myself {
         }
     }
 
-    fn check(&self, frame: &[u8]) -> Result<Greeting, String> {
+    /// What the peer says of itself, if it belongs to our ring and is the one that is `wanted`.
+    fn check(&self, frame: &[u8], wanted: Option<&DaemonName>) -> Result<Greeting, String> {
         if frame.len() > MAX_GREETING {
             return Err("its greeting is too long".into());
         }
@@ -441,6 +456,9 @@ impl Myself {
                 called(&greeting.ring),
                 called(&self.ring)
             ));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| **wanted != greeting.name) {
+            return Err(format!("the daemon there is {}, not {wanted}", greeting.name));
         }
         Ok(greeting)
     }
@@ -465,7 +483,16 @@ fn called(ring: &str) -> String {
 
 /// Errors of connecting that say something of this host and nothing of the other.
 fn is_our_own(error: &io::Error) -> bool {
-    let ours = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    let ours = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        // No port is left to connect from.
+        libc::EADDRNOTAVAIL,
+        libc::EADDRINUSE,
+        libc::EAGAIN,
+    ];
     error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
 }
 

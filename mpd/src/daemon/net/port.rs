@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use mpd_io::{addresses, tcp};
 use mpd_proto::ring::{Address, MAX_ADDRESSES};
 
+/// More addresses than these are not learned: the oldest gives way.
+const MAX_LEARNED: usize = 2;
+
 /// A listening port.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -16,6 +19,10 @@ pub(crate) struct Port {
     /// The one interface that the user chose.
     only: Option<IpAddr>,
     own: Vec<IpAddr>,
+    /// Under which others see us, the newest first.
+    learned: Vec<IpAddr>,
+    /// Out of descriptors: accepting rests for a moment.
+    pub(crate) resting: bool,
     /// Connections may be waiting to be accepted.
     pub(crate) ready: bool,
 }
@@ -50,7 +57,8 @@ impl Port {
             own.retain(|address| seen.insert(*address));
             own.truncate(MAX_ADDRESSES / 2);
         }
-        Ok(Self { listener, number, only, own, ready: true })
+        let learned = Vec::new();
+        Ok(Self { listener, number, only, own, learned, resting: false, ready: true })
     }
 
     pub(crate) const fn number(&self) -> u16 {
@@ -69,24 +77,27 @@ impl Port {
     /// Whether a connection to `address` would come back here.
     pub(crate) fn is_own(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
-        let here = self.own.contains(&ip) || (self.only.is_none() && ip.is_loopback());
+        let here = self.own.contains(&ip)
+            || self.learned.contains(&ip)
+            || (self.only.is_none() && ip.is_loopback());
         address.port() == self.number && here
     }
 
     /// Where others reach us, the best first.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         let text = |ip: &IpAddr| Address::new(&SocketAddr::new(*ip, self.number).to_string());
-        self.own.iter().filter_map(|ip| text(ip).ok()).collect()
+        self.learned.iter().chain(&self.own).filter_map(|ip| text(ip).ok()).collect()
     }
 
     /// A peer sees us under `seen`: if that is news, it becomes our best address.
     pub(crate) fn learn(&mut self, seen: IpAddr) -> bool {
         let seen = seen.to_canonical();
-        if self.only.is_some() || seen.is_loopback() || self.own.contains(&seen) {
+        let is_known = self.own.contains(&seen) || self.learned.contains(&seen);
+        if self.only.is_some() || is_known || !addresses::is_reachable(&seen) {
             return false;
         }
-        self.own.insert(0, seen);
-        self.own.truncate(MAX_ADDRESSES);
+        self.learned.insert(0, seen);
+        self.learned.truncate(MAX_LEARNED);
         true
     }
 }
