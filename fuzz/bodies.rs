@@ -16,7 +16,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 11] = [
+pub(crate) const TARGETS: [(&str, Body); 12] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -26,6 +26,7 @@ pub(crate) const TARGETS: [(&str, Body); 11] = [
     ("ring_messages", messages::ring),
     ("job_spec", messages::job_spec),
     ("ring", ring::ring),
+    ("host_file", text::host_file),
     ("key_file", text::key_file),
     ("pmi_lines", text::pmi_lines),
 ];

@@ -1,6 +1,7 @@
 //! Texts of files, and the lines of a client.
 
 use mpd_proto::channel::{KeyText, keytext};
+use mpd_proto::hosts;
 use pmi_proto::{Answer, Facts, Operation, Session};
 
 use super::{Bytes, in_pieces};
@@ -14,6 +15,19 @@ pub(crate) fn key_file(data: &[u8]) {
         let again = KeyText::parse(text.as_bytes().to_vec()).expect("what was written can be read");
         assert_eq!(*again.to_text(), *text);
         assert_eq!(again.ring(), keys.ring());
+    }
+}
+
+/// Whatever host file or list is taken, its words can be neither options nor shell code, and there are
+/// not too many of them.
+pub(crate) fn host_file(data: &[u8]) {
+    let list = std::str::from_utf8(data).ok().map(hosts::parse_list);
+    for entries in [Some(hosts::parse_file(data)), list].into_iter().flatten().flatten() {
+        assert!(entries.len() <= hosts::MAX_HOSTS);
+        for entry in entries {
+            assert!(hosts::is_host_name(&entry.host), "{:?}", entry.host);
+            assert!(entry.user.as_deref().is_none_or(hosts::is_user_name));
+        }
     }
 }
 

@@ -18,15 +18,15 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 /// To raise daemons on many hosts, use mpdboot.
 ///
 /// The daemon waits on a socket that only its user can reach, and starts a manager process for every
-/// job that mpirun submits. It ends on SIGTERM, SIGINT and SIGHUP; running jobs are not hurt by its
-/// end and register with the next daemon.
+/// job that mpirun submits. It ends by mpdexit and mpdallexit, and on SIGTERM, SIGINT and SIGHUP
+/// (with --keep, others start it again then); running jobs are not hurt by its end and register with the next daemon.
 ///
 /// Exit codes: 0 for a tidy end, 1 when the daemon could not start (the reason is on standard error)
 /// or, with --status, when no daemon is running, 2 for a wrong command line.
 #[derive(Debug, Parser)]
 #[command(name = "mpd", version, after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cli {
-    /// Go to the background; return once the daemon serves, or say why it does not
+    /// Go to the background; return once the daemon is in the ring, or say why it is not
     #[arg(long, short = 'd')]
     pub(crate) daemon: bool,
 

@@ -1,6 +1,6 @@
-//! `mpd --daemon`: starts the daemon in a session of its own and waits until it serves.
+//! `mpd --daemon`: starts the daemon in a session of its own and waits until it is in the ring.
 //!
-//! The daemon tells readiness on an inherited pipe: `ready`, or the text of its failure. If the pipe
+//! The daemon tells readiness on an inherited pipe: `ready PORT`, or the text of its failure. If the pipe
 //! closes without a word, the daemon died.
 
 use std::fs::OpenOptions;

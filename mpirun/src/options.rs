@@ -312,9 +312,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
     opt(Accepted, Key::Ignored, &["1"], &[],
-        "MPD: do not start on the own host first; there is one host"),
+        "MPD: do not start on the own host first; jobs run on one host"),
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
-        "the host's architecture; there is one host").of(Argset),
+        "the host's architecture; jobs run on one host").of(Argset),
     opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
         "Open MPI: more processes than CPUs; always allowed"),
     opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],

@@ -280,7 +280,7 @@ mod tests {
     fn what_comes_later_is_refused_by_name() {
         assert_eq!(
             problem("-hosts a,b prog"),
-            "mpirun: -hosts needs a ring of several hosts, which this version does not have"
+            "mpirun: -hosts needs jobs on several hosts, which this version does not have"
         );
         assert!(problem("--gdb a").starts_with("mpirun: --gdb needs the parallel debugger,"));
     }

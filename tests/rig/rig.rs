@@ -226,7 +226,11 @@ impl Drop for Rig {
 }
 
 fn programs() -> PathBuf {
-    PathBuf::from(std::env::var("MPD_BIN_DIR").expect("MPD_BIN_DIR; run scripts/test"))
+    let given = std::env::var_os("MPD_BIN_DIR").map(PathBuf::from);
+    given.unwrap_or_else(|| {
+        let own = std::env::current_exe().expect("its own path");
+        own.ancestors().nth(2).expect("the directory above deps").to_owned()
+    })
 }
 
 pub(crate) fn text(output: &Output) -> String {

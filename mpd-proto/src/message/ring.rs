@@ -1,4 +1,4 @@
-//! Between daemons, on every link of the ring. Who says what when stands in `ring/README.md`.
+//! Between daemons, on every link of the ring. Who says what when stands in PROTOCOL.md.
 
 use std::fmt;
 use std::sync::Arc;

@@ -337,7 +337,7 @@ impl Peer {
         | Opening::Register { version, .. }) = opening;
         if version != VERSION {
             return Err(format!(
-                "this daemon speaks version {VERSION} and you speak {version}: use the mpirun that was installed with it"
+                "this daemon speaks version {VERSION} and you speak {version}: use the programs that were installed with it"
             ));
         }
         match opening {

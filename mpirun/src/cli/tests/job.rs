@@ -178,7 +178,7 @@ fn it_can_say_what_it_does() {
 fn options_of_later_versions_are_refused_by_name() {
     for option in ["host", "hosts", "f", "machinefile", "hostfile", "ppn"] {
         let expected =
-            format!("-{option} needs a ring of several hosts, which this version does not have");
+            format!("-{option} needs jobs on several hosts, which this version does not have");
         assert_eq!(problem(&format!("-{option} x a")), expected);
     }
     assert!(problem("-g 2 a").starts_with("-g needs groups of ranks"));
