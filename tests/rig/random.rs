@@ -50,6 +50,7 @@ fn after_any_operations_lists_agree_and_nothing_is_left() {
             (false, _) => {
                 if off.remove(&host) {
                     rig.control(&["boot", &host]);
+                    rig.can_log_in(&others[0], &host);
                 }
                 let file = rig.file("one", &format!("{host}\n"));
                 rig.run(&others[0], &["mpdboot", "--add", "-f", &file]);

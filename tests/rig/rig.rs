@@ -153,6 +153,14 @@ impl Rig {
         assert!(output.status.success(), "{host} has no daemon\n{}", log());
     }
 
+    /// Waits until `from` can log in to `to`: that somebody is back is not known to all at once.
+    pub(crate) fn can_log_in(&self, from: &str, to: &str) {
+        let begin = Instant::now();
+        while !self.exec(from, &["ssh", to, "true"]).status.success() {
+            assert!(begin.elapsed() < NEVER, "{from} cannot log in to {to}");
+        }
+    }
+
     /// Whether these hosts form one ring, as each of them sees it: in one order, both links up.
     pub(crate) fn is_one_ring(&self, hosts: &[String]) -> bool {
         let wanted: BTreeSet<&str> = hosts.iter().map(String::as_str).collect();

@@ -3,11 +3,12 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{
-    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket,
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _,
 };
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use mpd_io::addresses;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::ask::left;
@@ -123,13 +124,7 @@ pub fn own_address_towards(host: &str) -> Option<IpAddr> {
     const DISCARD: u16 = 9;
     let host = host.to_owned();
     let target = lookup::bounded(move || (host.as_str(), DISCARD).to_socket_addrs().ok()?.next())??;
-    let any: IpAddr = match target {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(target).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
+    addresses::towards(target)
 }
 
 #[cfg(test)]
