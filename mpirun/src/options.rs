@@ -207,7 +207,7 @@ const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
     opt(Heading::Hidden, Key::Later, names, &[], "").of(Reach::Unavailable(needs))
 }
 
-const SEVERAL_HOSTS: &str = "a ring of several hosts";
+const SEVERAL_HOSTS: &str = "jobs on several hosts";
 
 /// The table.
 #[rustfmt::skip]

@@ -48,7 +48,7 @@ fn a_program_that_is_not_where_it_is_looked_for_is_told_for_each_host() {
     // Here the programs are beside mpdboot; there they are looked for at the same place.
     let copy = rig.share().join("bin");
     let here = copy.display().to_string();
-    let install = format!("mkdir {here} && cp $(command -v mpd mpdboot) {here}");
+    let install = format!("mkdir {here} && cp $(command -v mpd) $(command -v mpdboot) {here}");
     rig.run("h1", &["sh", "-c", &install]);
     rig.run("h2", &["sh", "-c", &format!("mount -t tmpfs none {here}")]);
     let output = rig.exec("h1", &[&format!("{here}/mpdboot"), "-f", &file]);
