@@ -4,11 +4,10 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use mpd_io::addresses;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::rundir::RunDir;
 use mpd_proto::message::RingView;
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{ask, lookup, remote};
@@ -121,25 +120,11 @@ fn reverse(address: &IpAddr) -> Option<Option<String>> {
 }
 
 fn interfaces() -> Vec<(String, IpAddr)> {
-    let Ok(all) = getifaddrs() else { return Vec::new() };
-    let mut found = Vec::new();
-    for interface in all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)) {
-        let Some(address) = interface.address else { continue };
-        let four = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-        let six = address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip()));
-        if let Some(ip) = four.or(six).filter(|ip| is_reachable(*ip)) {
-            found.push((interface.interface_name, ip));
-        }
-    }
-    found
-}
-
-/// Whether another host could mean us by it.
-fn is_reachable(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(four) => !four.is_loopback(),
-        IpAddr::V6(six) => !six.is_loopback() && !six.is_unicast_link_local(),
-    }
+    // A network of IPv4 may have link-local addresses only, and --ifhn chooses one.
+    let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V4(four) if four.is_link_local());
+    let mut all = addresses::interfaces();
+    all.retain(|(_, ip)| addresses::is_reachable(ip) || is_link_local(ip));
+    all
 }
 
 fn loopback_lines(host: &str) -> Vec<String> {
