@@ -12,9 +12,6 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{ask, lookup, remote};
 
-/// Variable that names the key file.
-pub const KEY_VARIABLE: &str = "MPD_KEY_FILE";
-
 /// Most addresses whose names are asked for.
 const MAX_REVERSE: usize = 4;
 
@@ -138,8 +135,7 @@ fn loopback_lines(host: &str) -> Vec<String> {
 }
 
 fn key() -> KeyFact {
-    let named = std::env::var_os(KEY_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let file = match KeyFile::resolve(named) {
+    let file = match KeyFile::resolve(None) {
         Ok(file) => file,
         Err(error) => return KeyFact::Unsound(error.to_string()),
     };

@@ -107,7 +107,7 @@ pub(crate) struct Membership {
 impl Membership {
     /// Opens the port and begins to enter.
     pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
-        let keys = KeyFile::resolve(cli.key_file())?;
+        let keys = KeyFile::resolve(cli.key.clone())?;
         let ring = cli.ring_name()?.to_string();
         let key_ring = if ring.is_empty() { "default" } else { &ring };
         let (text, origin) = keys.load_or_create(key_ring)?;
