@@ -7,7 +7,6 @@ mod orders;
 mod saved;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -26,13 +25,13 @@ use mpd_proto::ring::{
 };
 
 use crate::cli::Cli;
+use crate::daemon::door::PER_TURN;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
-use crate::daemon::throttle::Throttle;
 
 /// Divides all durations of the ring, for tests.
 const TIME_SCALE: &str = "MPD_TIME_SCALE";
@@ -100,7 +99,6 @@ pub(crate) struct Membership {
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
-    exhausted: Throttle,
     entries: Vec<Address>,
 }
 
@@ -166,7 +164,6 @@ impl Membership {
             keep,
             give_up,
             last_failure: String::new(),
-            exhausted: Throttle::default(),
             entries,
         })
     }
@@ -175,8 +172,9 @@ impl Membership {
         self.net.port()
     }
 
-    pub(crate) const fn port_mut(&mut self) -> &mut Port {
-        self.net.port_mut()
+    /// An event came for the port.
+    pub(crate) const fn knock(&mut self) {
+        self.net.port_mut().door_mut().knock();
     }
 
     /// An event came for a link.
@@ -184,26 +182,14 @@ impl Membership {
         self.net.mark_ready(token, hung_up);
     }
 
-    /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
+    /// Takes those who knock, a bounded number a turn.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        const PER_TURN: usize = 64;
-        self.net.port_mut().resting = false;
+        if matches!(self.leaving, Leaving::Over { .. }) {
+            return self.net.port_mut().door_mut().ignore();
+        }
         for _ in 0..PER_TURN {
-            let is_over = matches!(self.leaving, Leaving::Over { .. });
-            if !self.net.port().ready || is_over {
-                return;
-            }
-            match self.net.port().accept() {
-                Ok((stream, remote)) => self.net.accept(registry, now, stream, remote),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.net.port_mut().ready = false;
-                }
-                Err(e) => {
-                    self.net.port_mut().resting = true;
-                    self.exhausted.warn(now, format_args!("cannot accept a connection: {e}"));
-                    return;
-                }
-            }
+            let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
+            self.net.accept(registry, now, stream, remote);
         }
     }
 
