@@ -55,14 +55,12 @@ struct Attempt {
     under_way: usize,
     next_at: Time,
     /// What became of the others; in words, too.
-    failed: Option<(DialFailure, String)>,
+    failed: (DialFailure, String),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     table: BTreeMap<AttemptId, Attempt>,
-    /// Our ends of connections under way, to recognise ourselves.
-    own_ends: BTreeMap<usize, (SocketAddr, AttemptId)>,
 }
 
 impl Attempts {
@@ -74,18 +72,6 @@ impl Attempts {
     /// Who is to answer an attempt.
     pub(super) fn wanted(&self, id: AttemptId) -> Option<&DaemonName> {
         self.table.get(&id).and_then(|attempt| attempt.name.as_ref())
-    }
-
-    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
-    pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
-        let same = |end: &SocketAddr| {
-            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
-        };
-        let found = self.own_ends.values().find(|(end, _)| same(end)).map(|(_, attempt)| *attempt);
-        if let Some(attempt) = found.and_then(|id| self.table.get_mut(&id)) {
-            attempt.failed = Some((DialFailure::Myself, "that is this daemon".into()));
-        }
-        found.is_some()
     }
 }
 
@@ -105,7 +91,7 @@ impl Net {
         let failed = if own.is_empty() {
             (DialFailure::Refused, "no address that can be connected to".to_owned())
         } else {
-            (DialFailure::Myself, "that is this daemon".to_owned())
+            ourselves()
         };
         let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let attempt = Attempt {
@@ -115,10 +101,23 @@ impl Net {
             addresses,
             under_way: 0,
             next_at: now,
-            failed: Some(failed),
+            failed,
         };
         self.attempts.table.insert(id, attempt);
         self.dial_next(registry, now, id);
+    }
+
+    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
+    pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
+        let same = |end: SocketAddr| {
+            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
+        };
+        let ours = |line: &Line| line.attempt.filter(|_| line.link.local().is_some_and(same));
+        let found = self.lines.values().find_map(ours);
+        if let Some(attempt) = found.and_then(|id| self.attempts.table.get_mut(&id)) {
+            attempt.failed = ourselves();
+        }
+        found.is_some()
     }
 
     /// Gives an attempt up.
@@ -174,7 +173,6 @@ impl Net {
         };
         let from = self.port.source();
         let link = Link::dial(address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
-        let end = link.local();
         let line = Line {
             link,
             stage: Stage::Shaking,
@@ -182,11 +180,7 @@ impl Net {
             connected: now,
             from: address.ip().to_canonical(),
         };
-        let token = self.insert(registry, line).map_err(helpless)?;
-        if let Some(end) = end {
-            self.attempts.own_ends.insert(token, (end, id));
-        }
-        Ok(())
+        self.insert(registry, line).map_err(helpless)
     }
 
     /// The link `token` of this attempt is up: the others go.
@@ -204,7 +198,6 @@ impl Net {
 
     fn drop_others(&mut self, id: AttemptId, winner: Option<usize>) {
         self.lines.retain(|token, line| line.attempt != Some(id) || Some(*token) == winner);
-        self.attempts.own_ends.retain(|_, (_, attempt)| *attempt != id);
     }
 
     /// A connection of this attempt came to nothing.
@@ -226,10 +219,9 @@ impl Net {
         if let Some(attempt) = self.attempts.table.get_mut(&id) {
             log::debug!("{address}: {problem}");
             // What says something of us says more than how that ended.
-            let of_us =
-                matches!(attempt.failed, Some((DialFailure::Myself | DialFailure::NoMeans, _)));
+            let of_us = matches!(attempt.failed.0, DialFailure::Myself | DialFailure::NoMeans);
             if !of_us || attempt.under_way + attempt.addresses.len() > 0 {
-                attempt.failed = Some((why, format!("{address}: {problem}")));
+                attempt.failed = (why, format!("{address}: {problem}"));
             }
         }
     }
@@ -240,9 +232,13 @@ impl Net {
             && let Some(attempt) = self.attempts.table.remove(&id)
         {
             self.drop_others(id, None);
-            let (why, problem) =
-                attempt.failed.unwrap_or((DialFailure::Refused, "nothing to connect to".into()));
+            let (why, problem) = attempt.failed;
             self.happened.push_back(super::Happened::Failed(id, why, problem));
         }
     }
+}
+
+/// What becomes of an attempt to reach ourselves.
+fn ourselves() -> (DialFailure, String) {
+    (DialFailure::Myself, "that is this daemon".to_owned())
 }

@@ -196,7 +196,7 @@ impl Net {
         self.now = now;
         let from = remote.ip().to_canonical();
         self.make_room(from);
-        if self.attempts.note_own(remote) {
+        if self.note_own(remote) {
             log::debug!("{remote}: connected to ourselves");
         }
         let reception = match random::bytes() {
@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<usize> {
+    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<()> {
         let token = self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
@@ -238,7 +238,7 @@ impl Net {
         self.lines.insert(token, line);
         self.timed.insert(token);
         self.make_ready(token, true);
-        Ok(token)
+        Ok(())
     }
 
     /// Queues a message; [`Net::flush`] sends it.
