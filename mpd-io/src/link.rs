@@ -205,9 +205,10 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what is there, a bounded amount, by way of `buffer`, and appends what it says to `heard`.
-    /// `true`: more may be there, call again. A read that does not fill the buffer is the last one (what
-    /// comes later makes an event of its own) unless the peer `hung_up`: then the end is read, too.
+    /// Writes what waits, then reads what is there, a bounded amount, by way of `buffer`, and appends what
+    /// it says to `heard`. `true`: more may be there, call again. A read that does not fill the buffer is
+    /// the last one (what comes later makes an event of its own) unless the peer `hung_up`: then the end
+    /// is read, too.
     ///
     /// # Errors
     /// [`LinkError`]: the link is over. What was heard before counts.
@@ -295,15 +296,17 @@ impl Link {
     fn advance(&mut self, heard: &mut Vec<Heard>) -> Result<(), LinkError> {
         loop {
             let established = match &mut self.phase {
-                Phase::Initiating(initiator) => match initiator.poll_output() {
-                    Some(InitiatorOutput::Send(flight)) => {
-                        self.out.buffer().extend_from_slice(&flight);
-                        continue;
+                Phase::Connecting(initiator) | Phase::Initiating(initiator) => {
+                    match initiator.poll_output() {
+                        Some(InitiatorOutput::Send(flight)) => {
+                            self.out.buffer().extend_from_slice(&flight);
+                            continue;
+                        }
+                        Some(InitiatorOutput::Established(established)) => established,
+                        Some(InitiatorOutput::Close(error)) => return Err(error.into()),
+                        None => break,
                     }
-                    Some(InitiatorOutput::Established(established)) => established,
-                    Some(InitiatorOutput::Close(error)) => return Err(error.into()),
-                    None => break,
-                },
+                }
                 Phase::Responding(responder) => match responder.poll_output() {
                     Some(ResponderOutput::Send(flight)) => {
                         self.out.buffer().extend_from_slice(&flight);
@@ -322,14 +325,6 @@ impl Link {
                         return Err(error.into());
                     }
                     None => break,
-                },
-                Phase::Connecting(initiator) => match initiator.poll_output() {
-                    Some(InitiatorOutput::Send(flight)) => {
-                        self.out.buffer().extend_from_slice(&flight);
-                        continue;
-                    }
-                    Some(InitiatorOutput::Close(error)) => return Err(error.into()),
-                    Some(InitiatorOutput::Established(_)) | None => break,
                 },
                 Phase::Open(_) | Phase::Draining => break,
             };

@@ -307,10 +307,7 @@ impl Net {
         let mut ready = std::mem::take(&mut self.ready);
         for (token, hung_up) in ready.drain(..) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
-            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard).and_then(|more| {
-                line.link.flush()?;
-                Ok(more)
-            });
+            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard);
             for word in heard.drain(..) {
                 self.hear(token, now, word);
             }
