@@ -2,11 +2,11 @@
 //! question has a deadline; nothing is judged here.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use mpd_io::addresses;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::rundir::RunDir;
+use mpd_io::{addresses, search};
 use mpd_proto::message::RingView;
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -97,7 +97,7 @@ impl Facts {
                 descriptors: limit(Resource::RLIMIT_NOFILE),
                 processes: limit(Resource::RLIMIT_NPROC),
             },
-            shell: in_path("ssh"),
+            shell: search::in_path("ssh"),
             host,
         }
     }
@@ -164,13 +164,4 @@ fn daemon(rundir: &RunDir) -> DaemonFact {
 
 fn limit(resource: Resource) -> Option<u64> {
     getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != nix::libc::RLIM_INFINITY)
-}
-
-fn in_path(program: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|p| runs(p))
 }
