@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::Rank;
 
-/// A set of ranks, kept as sorted, disjoint, inclusive ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of ranks, kept as sorted, disjoint, inclusive ranges. In messages it is text as people write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RankSet {
     ranges: Vec<(u32, u32)>,
 }
@@ -33,6 +36,11 @@ impl RankSet {
         Self::default()
     }
 
+    /// The ranks of a world of `size`.
+    pub fn below(size: u32) -> Self {
+        Self { ranges: size.checked_sub(1).map(|last| (0, last)).into_iter().collect() }
+    }
+
     /// The ranks of `ranges` (inclusive), in any order, overlapping or not.
     pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.sort_unstable();
@@ -55,6 +63,29 @@ impl RankSet {
     pub fn contains(&self, rank: Rank) -> bool {
         let at = self.ranges.partition_point(|&(_, high)| high < rank.0);
         self.ranges.get(at).is_some_and(|&(low, _)| low <= rank.0)
+    }
+
+    /// How many ranks are in the set; `u32::MAX` for all.
+    pub fn count(&self) -> u32 {
+        self.ranges
+            .iter()
+            .fold(0_u32, |sum, (low, high)| sum.saturating_add((high - low).saturating_add(1)))
+    }
+
+    /// Whether no rank is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Each rank, in order. Not for [`RankSet::all`], which has no end worth reaching.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.ranges.iter().flat_map(|&(low, high)| (low..=high).map(Rank))
+    }
+
+    /// Adds all ranks of `other`.
+    pub fn join(&mut self, other: &Self) {
+        let all = self.ranges.iter().chain(&other.ranges).copied().collect();
+        *self = Self::from_ranges(all);
     }
 
     /// Adds one rank.
@@ -115,6 +146,19 @@ impl FromStr for RankSet {
             ranges.push((low, high));
         }
         Ok(Self::from_ranges(ranges))
+    }
+}
+
+impl TryFrom<String> for RankSet {
+    type Error = InvalidRankSet;
+    fn try_from(text: String) -> Result<Self, InvalidRankSet> {
+        text.parse()
+    }
+}
+
+impl From<RankSet> for String {
+    fn from(set: RankSet) -> Self {
+        set.to_string()
     }
 }
 

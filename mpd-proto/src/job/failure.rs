@@ -130,6 +130,13 @@ pub enum Failure {
     },
     /// The job was killed by a request through its daemon.
     Killed,
+    /// A host of the job is lost: its ranks can be neither reached nor waited for.
+    HostLost {
+        /// Its daemon.
+        host: String,
+        /// How that shows.
+        problem: String,
+    },
     /// The suite itself failed, or refused.
     Suite {
         /// What, where and why.
@@ -147,6 +154,7 @@ impl Failure {
                 | Self::TimedOut { .. }
                 | Self::Interrupted { .. }
                 | Self::Killed
+                | Self::HostLost { .. }
         )
     }
 
@@ -167,7 +175,7 @@ impl Failure {
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
             Self::Killed => 137,
-            Self::OutputFailed { .. } | Self::Suite { .. } => exit::SUITE,
+            Self::OutputFailed { .. } | Self::HostLost { .. } | Self::Suite { .. } => exit::SUITE,
         }
     }
 }
@@ -204,6 +212,9 @@ impl fmt::Display for Failure {
             ),
             Self::Interrupted { .. } => f.write_str("the job was interrupted"),
             Self::Killed => f.write_str("the job was killed on request"),
+            Self::HostLost { host, problem } => {
+                write!(f, "host {host} is lost: {problem}; the job was ended")
+            }
         }
     }
 }

@@ -1,11 +1,16 @@
-//! What a job is: its specification, how its ranks ended, and what that means for `mpirun`.
+//! What a job is: its specification, who runs what of it, how its ranks ended, and what that means for
+//! `mpirun`.
 
 mod codec;
 mod failure;
+mod secret;
+mod share;
 mod spec;
 
 pub use codec::InvalidSpec;
 pub use failure::{Failure, RankEnd, exit};
+pub use secret::JobKey;
+pub use share::{FAN_OUT, InvalidShares, MAX_SHARES, Share, Shares};
 pub use spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC, Misfit,
     OnFailure, OutputSpec,

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
+use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
+use crate::ring::DaemonName;
 
 /// First message on a connection to the daemon's Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,10 +46,27 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerOrder {
-    /// The job to run; its specification follows as frames.
-    Start(StartJob),
+    /// The job to run. The root manager's specification follows as frames; the others get theirs from
+    /// the manager above.
+    Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
+    /// A request by way of a daemon: send the signal to every rank. For the root manager.
+    Signal {
+        /// Its number.
+        signal: u8,
+    },
+    /// A manager of this job connected to the daemon's port; the connection travels with the first byte
+    /// as a descriptor.
+    Link {
+        /// What was read from it so far: its hello, as hexadecimal digits.
+        hello: String,
+    },
+    /// Hosts of the job that could not be told of it. For the root manager.
+    Missing {
+        /// Their daemons.
+        members: Vec<DaemonName>,
+    },
 }
 
 /// What a manager must know besides the specification.
@@ -69,7 +88,13 @@ pub struct StartJob {
     pub rundir: Option<String>,
     /// Directory to make for the job, and to remove.
     pub tmpdir: String,
-    /// Size of the specification that follows.
+    /// The key of the job's links.
+    pub key: JobKey,
+    /// Who runs what.
+    pub shares: Shares,
+    /// Which of the shares is this manager's; 0 is the root.
+    pub place: u32,
+    /// Size of the specification that follows; 0 for all but the root.
     pub spec_bytes: u32,
 }
 

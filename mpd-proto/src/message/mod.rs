@@ -7,17 +7,19 @@ mod greeting;
 mod manager;
 mod order;
 mod ring;
+mod tree;
 
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
-pub use order::{Order, OrderAnswer};
+pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{
     Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
 };
+pub use tree::{Class, Down, MAX_LISTED, MAX_TREE_FRAME, TREE_WINDOW, TreeKind, Up};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

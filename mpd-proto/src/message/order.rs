@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::JobId;
+use crate::job::{JobKey, Shares};
 use crate::ring::DaemonName;
 
 /// Acted on once by each member.
@@ -18,6 +20,27 @@ pub enum Order {
     },
     /// Everybody ends.
     LeaveAll,
+    /// Hosts that have a share start a manager for the job.
+    Launch(Launch),
+}
+
+/// A job as its hosts learn of it. The specification is not here: it may be large and holds the user's
+/// environment, so it goes down the job tree to those hosts alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    /// The job.
+    pub job: JobId,
+    /// The key of its links.
+    pub key: JobKey,
+    /// See [`crate::message::StartJob::cookie`].
+    pub cookie: String,
+    /// See [`crate::message::StartJob::kvsname`].
+    pub kvsname: String,
+    /// See [`crate::message::StartJob::tmpdir`].
+    pub tmpdir: String,
+    /// Who runs what.
+    pub shares: Shares,
 }
 
 /// One member's answer.

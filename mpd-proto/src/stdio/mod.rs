@@ -10,8 +10,11 @@ pub mod gate;
 pub mod leaf;
 pub mod merge;
 
+use serde::{Deserialize, Serialize};
+
 /// One of a rank's two output streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stream {
     /// Standard output.
     Out,

@@ -21,8 +21,9 @@ use mpd_io::rundir::RunDir;
 use mpd_io::spawn::{Spawn, own_environment};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::frame::Kind;
-use mpd_proto::job::JobSpec;
+use mpd_proto::job::{JobKey, JobSpec, Shares};
 use mpd_proto::message::{ConsoleReply, JobRecord, JobSummary, ManagerOrder, StartJob};
+use mpd_proto::ring::{DaemonName, Instance};
 use mpd_proto::{JobId, Time};
 use nix::unistd::Pid;
 
@@ -132,7 +133,7 @@ impl Jobs {
         };
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
-        let order = ManagerOrder::Start(self.order(&record, &submission)?);
+        let order = ManagerOrder::Start(Box::new(self.order(&record, &submission)?));
         let lock = self.write_record(number, &record)?;
         let started = spawn_manager(&record.job, &theirs, console, &submission.outputs, lock);
         let pid = match started {
@@ -164,6 +165,13 @@ impl Jobs {
             cgroup: record.cgroup.clone(),
             rundir: self.rundir.as_ref().map(|r| r.path().display().to_string()),
             tmpdir: record.tmpdir.clone(),
+            key: JobKey::from_bytes(mpd_io::random::bytes()?),
+            shares: Shares::alone(
+                DaemonName::new(&self.name)?,
+                Instance::from_bytes(mpd_io::random::bytes()?),
+                submission.spec.size(),
+            ),
+            place: 0,
             spec_bytes: u32::try_from(submission.encoded.len())?,
         })
     }

@@ -72,8 +72,9 @@ impl Links {
             while let Some((kind, payload)) = daemon.next_frame()? {
                 match (kind, &order) {
                     (Kind::Control, None) => match frame::decode_message(payload)? {
-                        ManagerOrder::Start(start) => order = Some(start),
+                        ManagerOrder::Start(start) => order = Some(*start),
                         ManagerOrder::Kill => bail!("killed before the start"),
+                        _ => bail!("an order that is not expected here"),
                     },
                     (Kind::Spec, Some(_)) => encoded.extend_from_slice(payload),
                     _ => bail!("a frame that is not expected here"),

@@ -27,6 +27,7 @@ impl Membership {
                 self.leave(hands.now, Farewell::WithAll);
                 OrderAnswer::Done
             }
+            Ok(Order::Launch(_)) => OrderAnswer::Unknown,
             Err(e) => {
                 log::warn!("an order that is not understood here: {e}");
                 OrderAnswer::Unknown

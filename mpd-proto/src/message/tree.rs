@@ -1,0 +1,254 @@
+//! Between the managers of one job, on the links of the job tree.
+//!
+//! Every frame of a job link begins with one byte that says what the rest is ([`TreeKind`]). Commands
+//! go down and words of ranks go up as JSON; a job's specification, keys and values, output and input
+//! travel as raw bytes. Each kind belongs to a class; classes wait for each other in the order of
+//! [`Class`], so that a stopped console delays neither a fence nor a signal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+use crate::id::Rank;
+use crate::job::{Failure, RankEnd};
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
+use crate::stdio::Stream;
+
+/// Bytes of output of one stream, or of standard input, that may be under way on one link.
+pub const TREE_WINDOW: usize = 256 * 1024;
+
+/// Most bytes of one frame, its kind included.
+pub const MAX_TREE_FRAME: usize = 128 * 1024;
+
+/// Most ends or process ids in one message: more are sent as several.
+pub const MAX_LISTED: usize = 2048;
+
+/// What is sent first. A class waits only for those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Commands and words: never held back.
+    Control,
+    /// Fences with their keys and values.
+    Collective,
+    /// Standard error, by credit.
+    Err,
+    /// Standard output, by credit.
+    Out,
+    /// Standard input, by credit.
+    In,
+    /// The specification, before anything else runs.
+    Spec,
+}
+
+/// First byte of a frame on a job link: what the rest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeKind {
+    /// One [`Down`] or [`Up`].
+    Control,
+    /// One [`Down::Release`] or [`Up::Entered`], in order with keys.
+    Fence,
+    /// Keys and values that were put since the last fence.
+    Keys,
+    /// Records of output of this stream.
+    Output(Stream),
+    /// A piece of standard input; empty means its end.
+    Stdin,
+    /// A piece of the encoded specification.
+    Spec,
+}
+
+impl TreeKind {
+    /// The byte on the wire.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Control => 0,
+            Self::Fence => 1,
+            Self::Keys => 2,
+            Self::Output(Stream::Out) => 3,
+            Self::Output(Stream::Err) => 4,
+            Self::Stdin => 5,
+            Self::Spec => 6,
+        }
+    }
+
+    /// The kind of a byte.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::Control,
+            1 => Self::Fence,
+            2 => Self::Keys,
+            3 => Self::Output(Stream::Out),
+            4 => Self::Output(Stream::Err),
+            5 => Self::Stdin,
+            6 => Self::Spec,
+            _ => return None,
+        })
+    }
+
+    /// Its class.
+    pub const fn class(self) -> Class {
+        match self {
+            Self::Control => Class::Control,
+            Self::Fence | Self::Keys => Class::Collective,
+            Self::Output(Stream::Out) => Class::Out,
+            Self::Output(Stream::Err) => Class::Err,
+            Self::Stdin => Class::In,
+            Self::Spec => Class::Spec,
+        }
+    }
+}
+
+/// From a manager to those below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Down {
+    /// Pieces of the specification follow, so many bytes in all. First word on every link.
+    Spec {
+        /// How many.
+        bytes: u32,
+    },
+    /// Everybody is ready: start the ranks.
+    Go,
+    /// Send the signal to the process group of every rank that lives.
+    Signal {
+        /// Its number.
+        signal: u8,
+    },
+    /// Stop every process; answered by [`Up::Stopped`] of the same round.
+    Stop {
+        /// Counted by the root.
+        round: u32,
+    },
+    /// Let every process continue.
+    Continue,
+    /// Kill every process; answered by [`Up::Gone`].
+    Kill,
+    /// Every rank that waits in the fence may go on. Keys came before, in frames of their own.
+    Release,
+    /// Write what is left of the output; answered by [`Up::Drained`].
+    Drain,
+    /// Throw away what is left of the output.
+    Discard,
+    /// Clean up, answer [`Up::Tidied`], and end.
+    Tidy,
+    /// So many further bytes of that stream may be sent up.
+    OutputCredit {
+        /// Which stream.
+        stream: Stream,
+        /// How many bytes.
+        bytes: u32,
+    },
+    /// I live.
+    Pulse,
+}
+
+/// From a manager to the one above it. Words that are for the root are passed on by those between.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Up {
+    /// All that can be checked beforehand is well, here and below.
+    Ready,
+    /// A check before the start, or the start of a rank, failed.
+    StartFailed {
+        /// Where.
+        member: DaemonName,
+        /// What.
+        failure: Failure,
+    },
+    /// Process ids of ranks that were started.
+    Pids {
+        /// Of each rank.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_LISTED>")]
+        pids: Vec<(Rank, u32)>,
+    },
+    /// Every rank here and below was started; their process ids came before.
+    Started,
+    /// Ranks that ended.
+    Exited {
+        /// How each did.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_LISTED>")]
+        ends: Vec<(Rank, RankEnd)>,
+    },
+    /// Ranks that did PMI init.
+    Initialized {
+        /// Which.
+        ranks: RankSet,
+    },
+    /// Ranks that did PMI finalize.
+    Finalized {
+        /// Which.
+        ranks: RankSet,
+    },
+    /// Ranks that entered the fence. What they put came before, in frames of its own.
+    Entered {
+        /// Which.
+        ranks: RankSet,
+    },
+    /// A rank asked for the end of the job.
+    Aborted {
+        /// Which.
+        rank: Rank,
+        /// Its code.
+        code: i32,
+        /// What it said.
+        message: String,
+    },
+    /// A rank's PMI connection cannot be continued.
+    BrokeProtocol {
+        /// Which.
+        rank: Rank,
+        /// What it did.
+        problem: String,
+    },
+    /// Every process here and below is stopped.
+    Stopped {
+        /// Of the [`Down::Stop`] that asked.
+        round: u32,
+    },
+    /// No process of the job lives here and below.
+    Gone,
+    /// All output of here and below went up before this.
+    Drained,
+    /// Nothing of the job is left here and below.
+    Tidied,
+    /// A manager below is lost, and what was below it.
+    Lost {
+        /// On which host.
+        member: DaemonName,
+        /// How that shows.
+        problem: String,
+    },
+    /// Something worth a line to the user.
+    Notice {
+        /// The line.
+        text: String,
+    },
+    /// So many further bytes of standard input may be sent down.
+    StdinCredit {
+        /// How many.
+        bytes: u32,
+    },
+    /// Nobody here or below reads standard input any more.
+    StdinUnwanted,
+    /// I live.
+    Pulse,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_from_its_byte() {
+        let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
+        assert_eq!(kinds.len(), 7);
+        assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
+    }
+
+    #[test]
+    fn control_is_before_fences_and_those_before_output() {
+        assert!(TreeKind::Control.class() < TreeKind::Keys.class());
+        assert!(TreeKind::Fence.class() < TreeKind::Output(Stream::Err).class());
+        assert!(TreeKind::Output(Stream::Err).class() < TreeKind::Output(Stream::Out).class());
+    }
+}
