@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -366,10 +366,12 @@ impl Peer {
     fn submit(&mut self, encoded: Vec<u8>) -> Result<Option<Verdict>, String> {
         let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
         spec.check().map_err(|e| e.to_string())?;
-        let descriptors: Result<[OwnedFd; 2], _> = self.conn.take_descriptors().try_into();
-        let Ok(outputs) = descriptors else {
+        let (Some(stdout), Some(stderr)) =
+            (self.conn.take_descriptor(), self.conn.take_descriptor())
+        else {
             return Err("the console passed no standard output and error".into());
         };
+        let outputs = [stdout, stderr];
         Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs }))))
     }
 }
