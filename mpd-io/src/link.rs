@@ -9,9 +9,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use crypto::rand::SystemRandom;
 use mpd_proto::Time;
 use mpd_proto::channel::handshake::{InitiatorOutput, Opening, ResponderOutput};
+use mpd_proto::channel::hello::HELLO;
 use mpd_proto::channel::{
-    ChannelError, HandshakeError, Initiator, Instance, KeyId, Opened, Opener, Purpose, Responder,
-    Sealer,
+    ChannelError, HandshakeError, Initiator, Instance, Key, KeyId, Opened, Opener, Purpose,
+    Responder, Sealer,
 };
 
 use crate::outgoing::Outgoing;
@@ -37,8 +38,8 @@ pub enum Heard {
         /// Under which key.
         key: KeyId,
     },
-    /// A job link: the manager of this instance is wanted. No manager takes links yet; the owner
-    /// closes it.
+    /// A job link: the manager of this instance is wanted. Nothing more happens until
+    /// [`Link::prove`], or the handshake's deadline.
     FindManager(Instance),
     /// A frame of the peer.
     Frame(Vec<u8>),
@@ -122,6 +123,27 @@ impl Link {
             out: Outgoing::default(),
             phase: Phase::Responding(Box::new(responder)),
         })
+    }
+
+    /// Checks a job link with the key of the manager's job; gives the hello that the manager is to
+    /// receive first, on [`Link::into_stream`].
+    ///
+    /// # Errors
+    /// It was not made with that key, or this is no job link that waits.
+    pub fn prove(&mut self, key: &Key) -> Result<[u8; HELLO], LinkError> {
+        let stranger = || LinkError::Handshake(HandshakeError::Stranger);
+        let Phase::Responding(responder) = &mut self.phase else { return Err(stranger()) };
+        responder.manager_key(Some(key));
+        match responder.poll_output() {
+            Some(ResponderOutput::PassOn { hello, .. }) => Ok(hello),
+            Some(ResponderOutput::Close(error)) => Err(error.into()),
+            _ => Err(stranger()),
+        }
+    }
+
+    /// The bare connection, from which no byte was read but the hello, and on which none was written.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     /// The other end.
@@ -311,9 +333,9 @@ impl Link {
                     }
                     Some(ResponderOutput::FindManager(manager)) => {
                         heard.push(Heard::FindManager(manager));
-                        responder.manager_key(None);
                         continue;
                     }
+                    // Link::prove takes it.
                     Some(ResponderOutput::PassOn { .. }) => continue,
                     Some(ResponderOutput::Established(established)) => established,
                     Some(ResponderOutput::Close(error)) => {

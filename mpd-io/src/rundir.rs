@@ -11,6 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_proto::JobId;
 use mpd_proto::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -121,9 +122,9 @@ impl RunDir {
         self.path.join("jobs")
     }
 
-    /// The record of the job of this number.
-    pub fn record(&self, number: u64) -> PathBuf {
-        self.jobs().join(number.to_string())
+    /// The record of a job.
+    pub fn record(&self, job: &JobId) -> PathBuf {
+        self.jobs().join(job.to_string())
     }
 
     fn system(path: &Path, error: io::Error) -> RunDirError {
@@ -349,7 +350,8 @@ mod tests {
         let rundir = at(dir.path().join("r"));
         assert!(rundir.clean().unwrap().is_empty(), "there is no directory");
         let daemon = rundir.serve().unwrap();
-        fs::write(rundir.record(7), "{}").unwrap();
+        let job = "7@h1".parse().unwrap();
+        fs::write(rundir.record(&job), "{}").unwrap();
         // Whoever connects is not answered, as by a daemon that hangs.
         assert!(matches!(rundir.clean(), Err(RunDirError::Alive { .. })));
         assert!(rundir.socket().exists());
@@ -357,7 +359,7 @@ mod tests {
         fs::write(rundir.lock_file(), "1234").unwrap();
         assert_eq!(rundir.clean().unwrap(), [rundir.socket(), rundir.lock_file()]);
         assert!(!rundir.socket().exists());
-        assert!(rundir.record(7).exists());
+        assert!(rundir.record(&job).exists());
         assert!(rundir.clean().unwrap().is_empty());
     }
 

@@ -9,6 +9,7 @@ mod jobs;
 mod membership;
 mod net;
 mod peers;
+mod placement;
 pub(crate) mod status;
 mod throttle;
 
@@ -184,6 +185,7 @@ impl Daemon {
             self.peers.turn(registry, &mut self.jobs, ring, self.clock.now());
             self.jobs.turn(self.clock.now());
             self.ring_turn(ready)?;
+            self.tell_managers();
             if self.is_over() {
                 break;
             }
@@ -238,6 +240,15 @@ impl Daemon {
         match membership.failure(now) {
             Some(problem) => bail!("{problem}"),
             None => Ok(()),
+        }
+    }
+
+    /// Managers that were started here, and what is to be said to managers.
+    fn tell_managers(&mut self) {
+        self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
+        let Some(membership) = &mut self.membership else { return };
+        while let Some(errand) = membership.next_errand() {
+            self.peers.tell_manager(errand);
         }
     }
 

@@ -176,10 +176,14 @@ impl Links {
     pub(crate) fn register(&mut self, registry: &Registry, rundir: &str, order: &StartJob) -> bool {
         let rundir = RunDir::at(PathBuf::from(rundir));
         let Ok(Some(mut conn)) = rundir.connect() else { return false };
+        let Some(share) = order.shares.get(order.place as usize) else { return false };
         conn.send(&Opening::Register {
             version: VERSION,
             job: order.job.clone(),
             cookie: order.cookie.clone(),
+            place: order.place,
+            manager: share.manager,
+            key: order.key.clone(),
         });
         let both = Interest::READABLE | Interest::WRITABLE;
         let watched = registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(DAEMON), both);

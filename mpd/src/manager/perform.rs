@@ -65,7 +65,7 @@ impl Process {
         if let Some(rundir) = &self.order.rundir {
             // Nothing is left that a later daemon would have to know.
             let rundir = RunDir::at(PathBuf::from(rundir));
-            let _ = std::fs::remove_file(rundir.record(self.order.job.number()));
+            let _ = std::fs::remove_file(rundir.record(&self.order.job));
         }
         if self.spec.report_ends {
             let ends: Vec<_> = (0..self.spec.size())

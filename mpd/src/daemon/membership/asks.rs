@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mio::Registry;
 use mpd_proto::Time;
 use mpd_proto::message::{ConsoleReply, MemberView, Order, RingRequest, RingView};
 use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, RequestId, Standing};
 
-use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Aim, Farewell, Hands, Membership};
 use crate::daemon::net::{Dialed, Wish};
@@ -51,9 +49,14 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+    /// A number for a request of the ring.
+    pub(super) fn next_id(&mut self) -> RequestId {
         self.last += 1;
-        let id = RequestId(self.last);
+        RequestId(self.last)
+    }
+
+    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+        let id = self.next_id();
         self.asks.insert(id, Ask { console, wanted, until: None });
         id
     }
@@ -101,15 +104,7 @@ impl Membership {
     }
 
     /// A console wants something.
-    pub(crate) fn ask(
-        &mut self,
-        registry: &Registry,
-        jobs: &Jobs,
-        now: Time,
-        console: usize,
-        request: RingRequest,
-    ) {
-        let hands = &mut Hands { registry, jobs, now };
+    pub(crate) fn ask(&mut self, hands: &mut Hands<'_>, console: usize, request: RingRequest) {
         match request {
             RingRequest::Describe => {
                 let view = ConsoleReply::Ring(self.describe());
@@ -125,7 +120,7 @@ impl Membership {
                 if member.as_ref().is_none_or(|m| m == self.ring.name()) =>
             {
                 self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
-                self.leave(now, Farewell::Depart);
+                self.leave(hands.now, Farewell::Depart);
             }
             RingRequest::Exit { member: None } => unreachable!("this daemon's own exit is above"),
             RingRequest::Exit { member: Some(member) } => {

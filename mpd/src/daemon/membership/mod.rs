@@ -3,12 +3,14 @@
 mod asks;
 mod events;
 mod keep;
+mod launch;
 mod orders;
 mod saved;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,21 +20,24 @@ use mpd_io::clock::Clock;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
-use mpd_proto::Time;
 use mpd_proto::channel::Instance;
-use mpd_proto::message::ConsoleReply;
+use mpd_proto::message::{ConsoleReply, ManagerOrder};
 use mpd_proto::ring::{
     self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
 };
+use mpd_proto::{JobId, Time};
 
 use crate::cli::Cli;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
 use crate::daemon::throttle::Throttle;
+
+pub(crate) use launch::Announcement;
 
 /// Divides all durations of the ring, for tests.
 const TIME_SCALE: &str = "MPD_TIME_SCALE";
@@ -82,12 +87,24 @@ pub(crate) enum Farewell {
     Missed,
 }
 
+/// Something that a manager of this host is to be told.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    /// Its job.
+    pub(crate) job: JobId,
+    pub(crate) order: ManagerOrder,
+    /// A connection that travels with [`ManagerOrder::Link`].
+    pub(crate) link: Option<OwnedFd>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Membership {
     ring: Ring,
     net: Net,
     asks: Asks,
+    launches: Launches,
+    errands: VecDeque<Errand>,
     saved: Saved,
     aims: BTreeMap<AttemptId, Aim>,
     last_attempt: u64,
@@ -157,6 +174,8 @@ impl Membership {
             ring: Ring::new(now, config),
             net: Net::new(myself, port, super::descriptor_limit()),
             asks: Asks::default(),
+            launches: Launches::default(),
+            errands: VecDeque::new(),
             saved,
             aims: BTreeMap::new(),
             last_attempt: 0,
@@ -283,6 +302,11 @@ impl Membership {
         .min()
     }
 
+    /// The next thing that a manager of this host is to be told.
+    pub(crate) fn next_errand(&mut self) -> Option<Errand> {
+        self.errands.pop_front()
+    }
+
     /// Everything that is due: reads the links, then lets time pass, then writes.
     pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
         let mut hands = Hands { registry, jobs, now };
@@ -296,6 +320,7 @@ impl Membership {
             self.perform(&mut hands);
             self.take_happened(&mut hands);
         }
+        self.pass_links(&hands);
         self.review_asks(now);
         self.review_leaving(&mut hands);
         self.review_keep(jobs, now);
@@ -389,8 +414,8 @@ impl Membership {
                     self.finish(request, ConsoleReply::LapLost { home });
                 }
                 Output::Refused(request) => {
-                    let problem = "too many requests are under way here; try again".to_owned();
-                    self.finish(request, ConsoleReply::Refused { problem });
+                    let problem = "too many requests are under way here; try again";
+                    self.refused(request, problem);
                 }
                 Output::Event(event) => self.note(&event),
                 // No job publishes names yet; those of other daemons are carried all the same.
@@ -401,6 +426,17 @@ impl Membership {
                     self.net.close_all(hands.now);
                     self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
                 }
+            }
+        }
+    }
+
+    /// Job links whose manager is here go to it.
+    fn pass_links(&mut self, hands: &Hands<'_>) {
+        for (token, manager) in self.net.seekers() {
+            let Some((job, key)) = hands.jobs.find_manager(manager) else { continue };
+            if let Some((hello, link)) = self.net.pass_on(hands.registry, token, &key.key()) {
+                let order = ManagerOrder::Link { hello };
+                self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
             }
         }
     }
@@ -472,10 +508,10 @@ impl Membership {
 }
 
 /// What a turn works with.
-struct Hands<'a> {
-    registry: &'a Registry,
-    jobs: &'a Jobs,
-    now: Time,
+pub(crate) struct Hands<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) jobs: &'a mut Jobs,
+    pub(crate) now: Time,
 }
 
 fn timing() -> Result<Timing> {
