@@ -14,6 +14,7 @@
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
 //! | [`manager`] | the life of one job on one host |
+//! | [`placement`] | which rank runs on which host |
 //! | [`ring`] | one daemon's membership of the ring, scatters and laps |
 //! | [`stdio`] | whole lines out, bounded bytes in |
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod id;
 pub mod job;
 pub mod manager;
 pub mod message;
+pub mod placement;
 pub mod rankset;
 pub mod ring;
 pub mod stdio;

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, MAX_RANKS, Misfit};
+use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, MAX_RANKS, Misfit, PlacementSpec};
 
 use crate::caller::Caller;
 use crate::environment::{self, Choice, Variables};
@@ -115,6 +115,7 @@ impl<'a> Argsets<'a> {
                 }
             },
             report_ends: self.job.exits().any(),
+            placement: PlacementSpec::default(),
         };
         match spec.check() {
             Ok(()) => Ok(spec),
@@ -149,6 +150,7 @@ impl<'a> Argsets<'a> {
             },
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
+            hosts: None,
         })
     }
 }
