@@ -104,6 +104,8 @@ pub struct StartJob {
     pub place: u32,
     /// Size of the specification that follows; 0 for all but the root.
     pub spec_bytes: u32,
+    /// What placement has to say to the user, a line each; for the root.
+    pub notices: Vec<String>,
 }
 
 /// Manager to daemon.

@@ -19,7 +19,7 @@ use nix::unistd::geteuid;
 
 use crate::daemon::jobs::{Jobs, Submission};
 use crate::daemon::membership::{Announcement, Errand, Hands, Membership};
-use crate::daemon::placement;
+use crate::daemon::placement::{self, Plan};
 
 /// A peer that has not finished its request after this long is closed.
 const OPENING_PATIENCE: Duration = Duration::from_secs(10);
@@ -265,16 +265,15 @@ fn submit(
     console: &Conn,
     submission: &Submission,
 ) -> anyhow::Result<()> {
-    let jobs = &mut hands.jobs;
-    let Some(ring) = ring else {
-        let launch =
-            jobs.plan(&submission.spec, placement::alone(jobs.name(), &submission.spec)?)?;
-        return jobs.start_root(&launch, console, submission);
+    let (jobs, spec) = (&mut hands.jobs, &submission.spec);
+    let Plan { shares, notices } = match &ring {
+        Some(ring) => ring.place(spec)?,
+        None => placement::alone(jobs.name(), spec)?,
     };
-    let launch = jobs.plan(&submission.spec, ring.place(&submission.spec)?)?;
+    let launch = jobs.plan(spec, shares)?;
     let announcement = Announcement::new(&launch)?;
-    jobs.start_root(&launch, console, submission)?;
-    if let Some(announcement) = announcement {
+    jobs.start_root(&launch, console, submission, notices)?;
+    if let (Some(ring), Some(announcement)) = (ring, announcement) {
         ring.announce(&mut hands, announcement);
     }
     Ok(())

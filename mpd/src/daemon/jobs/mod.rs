@@ -69,6 +69,14 @@ struct Part {
     key: JobKey,
 }
 
+/// What a manager gets besides its order.
+struct Given<'a> {
+    /// The console, its output and its error.
+    console: [BorrowedFd<'a>; 3],
+    spec: &'a [u8],
+    notices: Vec<String>,
+}
+
 /// The table of jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -162,10 +170,12 @@ impl Jobs {
         launch: &Launch,
         console: &Conn,
         submission: &Submission,
+        notices: Vec<String>,
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        self.start(launch, 0, console, &submission.encoded)?;
+        let spec = &submission.encoded;
+        self.start(launch, 0, Given { console, spec, notices })?;
         self.last = self.last.max(launch.job.number());
         Ok(())
     }
@@ -180,32 +190,29 @@ impl Jobs {
             bail!("what is left of an earlier job {} is still being removed", launch.job);
         }
         let null = start::null()?;
-        self.start(launch, place, [null.as_fd(); 3], &[])
+        let console = [null.as_fd(); 3];
+        self.start(launch, place, Given { console, spec: &[], notices: Vec::new() })
     }
 
-    fn start(
-        &mut self,
-        launch: &Launch,
-        place: usize,
-        console: [BorrowedFd<'_>; 3],
-        spec: &[u8],
-    ) -> Result<()> {
+    fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
         let share = launch.shares.get(place).context("no share at this place")?;
-        let place = u32::try_from(place)?;
-        let part = Part { place, manager: share.manager, key: launch.key.clone() };
-        let cookie = launch.cookie_at(place as usize);
+        let spec_bytes = u32::try_from(given.spec.len())?;
+        let part =
+            Part { place: u32::try_from(place)?, manager: share.manager, key: launch.key.clone() };
+        let cookie = launch.cookie_at(place);
         let cgroup = Cgroup::create(&format!("mpd-{cookie}"));
         let record = JobRecord {
             job: launch.job.clone(),
             cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
-            tmpdir: launch.directory_at(place as usize),
+            tmpdir: launch.directory_at(place),
             cookie,
         };
-        let order = self.order(launch, &record, place, u32::try_from(spec.len())?);
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
-        let lock = self.records.write(&record)?;
-        let pid = match start::manager(&record.job, &theirs, console, lock) {
+        let lock = self.records.write(&record);
+        let started =
+            lock.and_then(|lock| start::manager(&record.job, &theirs, given.console, lock));
+        let pid = match started {
             Ok(pid) => pid,
             Err(e) => {
                 self.records.remove(&record.job);
@@ -214,8 +221,12 @@ impl Jobs {
             }
         };
         log::info!("job {} started, manager {pid}", record.job);
-        manager.send(&ManagerOrder::Start(Box::new(order)));
-        manager.send_bulk(Kind::Spec, spec);
+        manager.send(&ManagerOrder::Start(Box::new(StartJob {
+            spec_bytes,
+            notices: given.notices,
+            ..self.order(launch, &record, part.place)
+        })));
+        manager.send_bulk(Kind::Spec, given.spec);
         if let Err(e) = manager.flush() {
             log::warn!("job {}: {e}", record.job);
         }
@@ -232,7 +243,7 @@ impl Jobs {
         Ok(())
     }
 
-    fn order(&self, launch: &Launch, record: &JobRecord, place: u32, spec_bytes: u32) -> StartJob {
+    fn order(&self, launch: &Launch, record: &JobRecord, place: u32) -> StartJob {
         StartJob {
             job: record.job.clone(),
             cookie: record.cookie.clone(),
@@ -244,7 +255,8 @@ impl Jobs {
             key: launch.key.clone(),
             shares: launch.shares.clone(),
             place,
-            spec_bytes,
+            spec_bytes: 0,
+            notices: Vec::new(),
         }
     }
 

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use mpd_proto::job::{JobSpec, Shares};
+use mpd_proto::job::JobSpec;
 use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload};
 use mpd_proto::ring::{DaemonName, Input, MAX_PAYLOAD, RequestId};
 use mpd_proto::{JobId, frame};
 
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Errand, Hands, Membership};
-use crate::daemon::placement;
+use crate::daemon::placement::{self, Plan};
 
 /// Most characters of what a host says that went wrong.
 const MAX_PROBLEM: usize = 256;
@@ -60,7 +60,7 @@ impl Announcement {
 
 impl Membership {
     /// Where the ranks of a job submitted here run.
-    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Shares> {
+    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
         placement::among(&self.ring, spec)
     }
 

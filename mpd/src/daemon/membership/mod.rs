@@ -157,7 +157,7 @@ impl Membership {
             instance: ring::Instance::from_bytes(*instance.as_bytes()),
             addresses: port.addresses(),
             ordinal: cli.ordinal,
-            ncpus: cli.ncpus.unwrap_or_else(cpus),
+            ncpus: cli.ncpus.unwrap_or_else(super::cpus),
             entry,
             seeds,
             timing: timing.clone(),
@@ -523,11 +523,6 @@ fn timing() -> Result<Timing> {
             Ok(Timing::default().faster(divisor))
         }
     }
-}
-
-/// The CPUs that this process may use.
-fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
 
 fn new_instance() -> Result<Instance> {
