@@ -13,6 +13,7 @@
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
+//! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
 //! | [`manager`] | the life of one job on one host |
 //! | [`ring`] | one daemon's membership of the ring, scatters and laps |
 //! | [`stdio`] | whole lines out, bounded bytes in |
@@ -24,6 +25,7 @@ pub mod frame;
 pub mod hosts;
 pub mod id;
 pub mod job;
+pub mod joblink;
 pub mod manager;
 pub mod message;
 pub mod rankset;

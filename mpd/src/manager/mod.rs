@@ -2,11 +2,14 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`branches`] | the links to the managers above and below |
 //! | [`clients`] | the ranks' processes, pipes and PMI sockets |
 //! | [`outputs`] | the console's output and error, per-rank files |
 //! | [`links`] | the connections to console and daemon |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
+#[cfg_attr(not(test), expect(dead_code, reason = "no job has several hosts yet"))]
+mod branches;
 mod clients;
 mod events;
 mod links;

@@ -1,0 +1,5 @@
+//! One end of one job link, above the channel.
+
+mod timing;
+
+pub use timing::Timing;
