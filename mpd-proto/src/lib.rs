@@ -7,6 +7,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`stagger`] | several addresses of one peer, tried one after the other |
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`frame`] | bytes to frames on every stream of the suite |
@@ -30,6 +31,7 @@ pub mod manager;
 pub mod message;
 pub mod rankset;
 pub mod ring;
+pub mod stagger;
 pub mod stdio;
 pub mod time;
 pub mod timers;
