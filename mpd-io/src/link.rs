@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
 use crypto::rand::SystemRandom;
 use mpd_proto::Time;
@@ -122,6 +123,30 @@ impl Link {
             out: Outgoing::default(),
             phase: Phase::Responding(Box::new(responder)),
         })
+    }
+
+    /// Takes a connection that a daemon accepted, and what it read from it.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn take_over(
+        stream: TcpStream,
+        responder: Responder,
+        read: &[u8],
+    ) -> Result<Self, LinkError> {
+        let remote = stream.peer_addr().map_err(LinkError::Broken)?;
+        let mut link = Self::accept(stream, remote, responder)?;
+        // A hello alone establishes nothing, so there is nothing to hear yet.
+        link.take(read, &mut Vec::new())?;
+        Ok(link)
+    }
+
+    /// How long the peer's host may leave data unacknowledged, instead of [`tcp::USER_TIMEOUT`].
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn set_user_timeout(&self, timeout: Duration) -> Result<(), LinkError> {
+        tcp::set_user_timeout(&self.stream, timeout).map_err(LinkError::Broken)
     }
 
     /// The other end.

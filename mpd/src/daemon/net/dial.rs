@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mio::Registry;
 use mpd_io::link::Link;
@@ -12,13 +11,9 @@ use mpd_proto::Time;
 use mpd_proto::channel::Purpose;
 use mpd_proto::channel::handshake::{Opening, PATIENCE};
 use mpd_proto::ring::{self, DaemonName, DialFailure};
+use mpd_proto::stagger::Stagger;
 
 use crate::daemon::net::{Line, Net, Stage, failure};
-
-/// The next address is tried that long after one that has not answered yet, sooner if there are many:
-/// all are to have had their chance in time.
-const STAGGER: Duration = Duration::from_millis(200);
-const ALL_TRIED: Duration = Duration::from_millis(600);
 
 /// An attempt, numbered by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,13 +42,8 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 struct Attempt {
     name: Option<DaemonName>,
-    stagger: Duration,
     purpose: Purpose,
-    /// Not tried yet, the next one last.
-    addresses: Vec<SocketAddr>,
-    /// Connections under way.
-    under_way: usize,
-    next_at: Time,
+    addresses: Stagger<SocketAddr>,
     /// What became of the others; in words, too.
     failed: Option<(DialFailure, String)>,
 }
@@ -67,8 +57,7 @@ pub(super) struct Attempts {
 
 impl Attempts {
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let waiting = |a: &&Attempt| !a.addresses.is_empty();
-        self.table.values().filter(waiting).map(|a| a.next_at).min()
+        self.table.values().filter_map(|a| a.addresses.poll_timeout()).min()
     }
 
     /// Who is to answer an attempt.
@@ -99,24 +88,15 @@ impl Net {
             ring::Purpose::Probe => Purpose::Probe,
             ring::Purpose::Chord => Purpose::Chord,
         };
-        let (own, mut addresses): (Vec<_>, Vec<_>) =
+        let (own, addresses): (Vec<_>, Vec<_>) =
             addresses.into_iter().partition(|address| self.port.is_own(*address));
-        addresses.reverse();
         let failed = if own.is_empty() {
             (DialFailure::Refused, "no address that can be connected to".to_owned())
         } else {
             (DialFailure::Myself, "that is this daemon".to_owned())
         };
-        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-        let attempt = Attempt {
-            name,
-            stagger: STAGGER.min(ALL_TRIED / count),
-            purpose,
-            addresses,
-            under_way: 0,
-            next_at: now,
-            failed: Some(failed),
-        };
+        let addresses = Stagger::new(now, addresses);
+        let attempt = Attempt { name, purpose, addresses, failed: Some(failed) };
         self.attempts.table.insert(id, attempt);
         self.dial_next(registry, now, id);
     }
@@ -128,28 +108,18 @@ impl Net {
     }
 
     pub(super) fn dial_due(&mut self, registry: &Registry, now: Time) {
-        let due = |(id, a): (&AttemptId, &Attempt)| {
-            (!a.addresses.is_empty() && (a.next_at <= now || a.under_way == 0)).then_some(*id)
-        };
-        for id in self.attempts.table.iter().filter_map(due).collect::<Vec<_>>() {
+        for id in self.attempts.table.keys().copied().collect::<Vec<_>>() {
             self.dial_next(registry, now, id);
         }
     }
 
-    /// Connects to the next address that does not fail at once.
+    /// Connects to the addresses that are due: the next one that does not fail at once.
     fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
         while let Some(attempt) = self.attempts.table.get_mut(&id) {
-            let Some(address) = attempt.addresses.pop() else { break };
-            attempt.next_at = now + attempt.stagger;
+            let Some(address) = attempt.addresses.next_due(now) else { break };
             let purpose = attempt.purpose;
-            match self.connect(registry, now, id, address, purpose) {
-                Ok(()) => {
-                    if let Some(attempt) = self.attempts.table.get_mut(&id) {
-                        attempt.under_way += 1;
-                    }
-                    return;
-                }
-                Err((why, problem)) => self.note(id, address, why, &problem),
+            if let Err((why, problem)) = self.connect(registry, now, id, address, purpose) {
+                self.missed(id, address, why, problem);
             }
         }
         self.give_up_if_over(id);
@@ -216,7 +186,7 @@ impl Net {
         problem: String,
     ) {
         if let Some(attempt) = self.attempts.table.get_mut(&id) {
-            attempt.under_way -= 1;
+            attempt.addresses.missed();
         }
         self.note(id, address, why, &problem);
         self.give_up_if_over(id);
@@ -228,14 +198,14 @@ impl Net {
             // What says something of us says more than how that ended.
             let of_us =
                 matches!(attempt.failed, Some((DialFailure::Myself | DialFailure::NoMeans, _)));
-            if !of_us || attempt.under_way + attempt.addresses.len() > 0 {
+            if !of_us || !attempt.addresses.is_over() {
                 attempt.failed = Some((why, format!("{address}: {problem}")));
             }
         }
     }
 
     fn give_up_if_over(&mut self, id: AttemptId) {
-        let over = |a: &Attempt| a.addresses.is_empty() && a.under_way == 0;
+        let over = |a: &Attempt| a.addresses.is_over();
         if self.attempts.table.get(&id).is_some_and(over)
             && let Some(attempt) = self.attempts.table.remove(&id)
         {
