@@ -175,15 +175,21 @@ impl JobLink {
         self.outgoing.is_empty()
     }
 
-    fn lose(&mut self, loss: Loss) {
+    /// Gives the peer up: nothing more is sent to it or heard of it.
+    pub fn abandon(&mut self) {
         self.state = State::Lost;
         self.outgoing.clear();
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        self.abandon();
         self.outputs.push_back(Output::Lose(loss));
     }
 }
 
-/// A duration as people say it.
-struct Seconds(Duration);
+/// A duration as people say it: `8 s`, `0.4 s`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
