@@ -1,53 +1,65 @@
-//! Looking for the manager above: its daemon may not know the job yet or be about to come back, so all
-//! addresses are tried again and again until a deadline.
+//! Looking for the manager above: its daemon may not know the job yet or be about to come back, so each
+//! address is tried again and again until a deadline, whatever becomes of the others meanwhile.
 
 use std::time::Duration;
 
 use crate::stagger::Stagger;
 use crate::time::Time;
 
-/// Pause behind the first round through the addresses, and the longest one: each is twice the last.
+/// Pause before an address is tried for the second time, and the longest one: each is twice the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Rounds through addresses, which are whatever the owner connects to.
+/// Attempts at addresses, which are whatever the owner connects to.
 #[derive(Debug)]
 pub struct Seek<A> {
-    addresses: Vec<A>,
-    round: Stagger<A>,
-    pause: Duration,
-    /// When the next round begins, once this one has come to nothing.
-    again: Option<Time>,
+    first_round: Stagger<A>,
+    places: Vec<Place<A>>,
     until: Time,
     problem: String,
 }
 
-impl<A: Clone> Seek<A> {
+#[derive(Debug)]
+struct Place<A> {
+    address: A,
+    /// How long it rested last.
+    pause: Option<Duration>,
+    /// When it is tried again, if it rests.
+    again: Option<Time>,
+}
+
+impl<A: Clone + PartialEq> Seek<A> {
     /// Tries `addresses`, the best first, until that time.
     pub fn new(now: Time, addresses: Vec<A>, until: Time) -> Self {
-        let round = Stagger::new(now, addresses.clone());
-        let again = addresses.is_empty().then_some(until);
+        let first_round = Stagger::new(now, addresses.iter().cloned());
+        let place = |address| Place { address, pause: None, again: None };
+        let places = addresses.into_iter().map(place).collect();
         let problem = "no address that can be connected to".to_owned();
-        Self { addresses, round, pause: FIRST_PAUSE, again, until, problem }
+        Self { first_round, places, until, problem }
     }
 
     /// The address to connect to now, if it is time for one.
     pub fn next_due(&mut self, now: Time) -> Option<A> {
-        if self.again.is_some_and(|at| at <= now && at < self.until) {
-            self.again = None;
-            self.round = Stagger::new(now, self.addresses.clone());
-        }
-        self.round.next_due(now)
+        self.first_round.next_due(now).or_else(|| {
+            let is_due = |place: &&mut Place<A>| place.again.is_some_and(|at| at <= now);
+            let place = self.places.iter_mut().find(is_due)?;
+            place.again = None;
+            Some(place.address.clone())
+        })
     }
 
-    /// One of the connections came to nothing, and why.
-    pub fn missed(&mut self, now: Time, problem: String) {
+    /// The connection to `address` came to nothing, and why.
+    pub fn missed(&mut self, now: Time, address: &A, problem: String) {
         self.problem = problem;
-        self.round.missed();
-        if self.round.is_over() {
-            self.again = Some(now + self.pause);
-            self.pause = (self.pause * 2).min(LAST_PAUSE);
+        let Some(place) = self.places.iter_mut().find(|place| place.address == *address) else {
+            return;
+        };
+        if place.pause.is_none() {
+            self.first_round.missed();
         }
+        let pause = place.pause.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
+        place.pause = Some(pause);
+        place.again = Some(now + pause);
     }
 
     /// What came of it at last, once the time is over.
@@ -57,7 +69,8 @@ impl<A: Clone> Seek<A> {
 
     /// When to ask again.
     pub fn poll_timeout(&self) -> Time {
-        let next = self.again.or_else(|| self.round.poll_timeout());
+        let again = self.places.iter().filter_map(|place| place.again);
+        let next = again.chain(self.first_round.poll_timeout()).min();
         next.map_or(self.until, |at| at.min(self.until))
     }
 }
@@ -71,24 +84,36 @@ mod tests {
     }
 
     #[test]
-    fn rounds_follow_each_other_at_growing_distance_until_the_deadline() {
+    fn addresses_are_tried_at_growing_distance_until_the_deadline() {
         let mut seek = Seek::new(at(0), vec!["h1:1", "h1:2"], at(10_000));
-        let (mut now, mut begins, mut tries) = (at(0), Vec::new(), 0);
+        let (mut now, mut firsts, mut seconds) = (at(0), Vec::new(), 0);
         while seek.given_up(now).is_none() {
             while let Some(address) = seek.next_due(now) {
-                tries += 1;
-                if address == "h1:1" {
-                    begins.push((now - at(0)).as_millis());
+                match address {
+                    "h1:1" => firsts.push((now - at(0)).as_millis()),
+                    _ => seconds += 1,
                 }
-                seek.missed(now, format!("{address}: refused"));
+                seek.missed(now, &address, format!("{address}: refused"));
             }
             now = seek.poll_timeout();
         }
-        assert_eq!(begins[..7], [0, 20, 60, 140, 300, 620, 1120]);
-        assert_eq!(tries, 2 * begins.len());
-        assert!((20..30).contains(&begins.len()));
+        assert_eq!(firsts[..7], [0, 20, 60, 140, 300, 620, 1120]);
+        assert_eq!(seconds, firsts.len());
+        assert!((20..30).contains(&seconds));
         assert_eq!(now, at(10_000));
         assert_eq!(seek.given_up(now), Some("h1:2: refused"));
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_delays_no_other_for_long() {
+        let mut seek = Seek::new(at(0), vec!["silent", "early"], at(10_000));
+        assert_eq!(seek.next_due(at(0)), Some("silent"));
+        assert_eq!(seek.poll_timeout(), at(200));
+        assert_eq!(seek.next_due(at(200)), Some("early"));
+        seek.missed(at(201), &"early", "the daemon there does not know the job".into());
+        assert_eq!(seek.next_due(at(220)), None);
+        assert_eq!(seek.poll_timeout(), at(221));
+        assert_eq!(seek.next_due(at(221)), Some("early"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Branches {
         };
         log::debug!("{problem}");
         if let Some(seek) = &mut self.seek {
-            seek.missed(now, problem);
+            seek.missed(now, &address, problem);
         }
     }
 
