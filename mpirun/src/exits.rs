@@ -21,6 +21,7 @@ pub fn render_status_file(job: &str, host: &str, ends: &[(u32, RankEnd)]) -> Str
                 writeln!(text, "pid={pid} signal={signal}{core}")
             }
             RankEnd::NotStarted => writeln!(text, "state=not-started"),
+            RankEnd::Lost => writeln!(text, "state=lost"),
         };
     }
     text
@@ -48,7 +49,7 @@ fn wait_status(end: RankEnd) -> u32 {
     match end {
         RankEnd::Exited(code) => u32::from(code) << 8,
         RankEnd::Signaled { signal, core } => u32::from(signal) | if core { 0x80 } else { 0 },
-        RankEnd::NotStarted => u32::from(exit::SUITE) << 8,
+        RankEnd::NotStarted | RankEnd::Lost => u32::from(exit::SUITE) << 8,
     }
 }
 

@@ -23,8 +23,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::id::Rank;
-use crate::job::{Failure, OnFailure, RankEnd};
+use crate::job::{Failure, OnFailure, RankEnd, Shares};
 use crate::manager::fence::Fence;
+use crate::message::{Down, Up};
+use crate::ring::DaemonName;
 use crate::time::Time;
 use crate::timers::Timers;
 
@@ -38,6 +40,9 @@ pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
 pub const STOP_GRACE: Duration = Duration::from_millis(100);
 /// How long a job that was told to end waits for a reader that does not read.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
+/// How long a manager waits for the last of the ranks below it to enter a fence before it says upwards
+/// who has: the root must see that some wait for others.
+pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 
 const SIGHUP: u8 = 1;
 const SIGINT: u8 = 2;
@@ -46,10 +51,29 @@ const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 const SIGTSTP: u8 = 20;
 
-/// What the world did.
+/// What a manager is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// Who runs what.
+    pub shares: &'a Shares,
+    /// Which of the shares is this manager's; 0 is the root.
+    pub place: usize,
+    /// Ranks of the whole job.
+    pub size: u32,
+    /// What the first failure means.
+    pub on_failure: OnFailure,
+    /// How long the job may run.
+    pub limit: Option<Duration>,
+}
+
+/// What the world did. Words about ranks are about those of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Every rank was spawned.
+    /// All that can be checked here before the start is well.
+    Ready,
+    /// Process ids of ranks that were spawned here; before [`Input::Started`].
+    Pids(Vec<(Rank, u32)>),
+    /// Every rank of this host was spawned, after [`Output::Go`].
     Started,
     /// A check before the start, or the start of a rank, failed.
     StartFailed(Failure),
@@ -91,11 +115,31 @@ pub enum Input {
     DrainGoesOn,
     /// All output is written or thrown away, after [`Output::Drain`].
     Drained,
+    /// Nothing of the job is left here, after [`Output::Tidy`].
+    Tidied,
+    /// Something worth a line to the user.
+    Notice(String),
+    /// The manager above says so.
+    FromParent(Down),
+    /// The manager at this place, directly below, says so.
+    FromChild(usize, Up),
+    /// The manager at this place, directly below, cannot be reached any more, or never came.
+    ChildLost(usize, String),
+    /// The manager above cannot be reached any more.
+    ParentLost(String),
+    /// Hosts that could not be told of the job, and why. For the root.
+    Missing(Vec<(DaemonName, String)>),
 }
 
 /// What the process has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// Everybody is ready: spawn the ranks of this host, then say [`Input::Started`].
+    Go,
+    /// Send this to every manager directly below that is not lost.
+    ToChildren(Down),
+    /// Send this to the manager above.
+    ToParent(Up),
     /// Send the signal to the process group of every rank that lives.
     SignalRanks(u8),
     /// Stop every descendant, then say [`Input::TreeStopped`].
@@ -106,16 +150,29 @@ pub enum Output {
     KillTree,
     /// Every rank that waits in the fence may go on.
     ReleaseFence,
-    /// The first failure is known.
-    TellFailed(Failure),
-    /// Tell the console that everything is stopped.
+    /// The first failure is known. At the root.
+    TellFailed {
+        /// Where it happened, if it happened on one host.
+        host: Option<DaemonName>,
+        /// What.
+        failure: Failure,
+    },
+    /// A line for the user. At the root.
+    TellNotice(String),
+    /// Process ids of ranks, of whichever host. At the root.
+    Pids(Vec<(Rank, u32)>),
+    /// Tell the console that everything is stopped. At the root.
     TellSuspended,
     /// Write what is left of the output, then say [`Input::Drained`].
     Drain,
     /// Throw away what is left of the output.
     DiscardOutput,
-    /// Clean up, tell the console this exit code, and end.
+    /// Clean up what the job left on this host, then say [`Input::Tidied`].
+    Tidy,
+    /// Nothing is left anywhere: tell the console this exit code, and end. At the root.
     Finish(u8),
+    /// Nothing is left here and below: send what is to be sent, and end. Not at the root.
+    Leave,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,7 +241,8 @@ pub struct Manager {
 
 impl Manager {
     /// A job of `size` ranks about to start.
-    pub fn new(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
+    pub fn new(config: Config<'_>) -> Self {
+        let Config { size, on_failure, limit, .. } = config;
         Self {
             phase: Phase::Starting,
             ranks: vec![Member::default(); size as usize],
@@ -207,6 +265,15 @@ impl Manager {
     /// Takes one input. Drain [`Manager::poll_output`] before the next.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
+            Input::Ready => self.outputs.push_back(Output::Go),
+            Input::Tidied => self.outputs.push_back(Output::Finish(self.exit_code())),
+            Input::Pids(pids) => self.outputs.push_back(Output::Pids(pids)),
+            Input::Notice(text) => self.outputs.push_back(Output::TellNotice(text)),
+            Input::FromParent(_)
+            | Input::FromChild(..)
+            | Input::ChildLost(..)
+            | Input::ParentLost(_)
+            | Input::Missing(_) => {}
             Input::Started => self.started(now),
             Input::StartFailed(failure) => {
                 self.fail(failure);
@@ -279,6 +346,12 @@ impl Manager {
         }
     }
 
+    /// Says upwards what the ranks here and below did since the last time. Call once at the end of each
+    /// turn, then [`Manager::poll_output`].
+    pub fn flush(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -347,7 +420,10 @@ impl Manager {
                 self.end_by(now, Failure::NotFinalized { rank });
             }
             (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
-            (RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted, _) => {
+            (
+                RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted | RankEnd::Lost,
+                _,
+            ) => {
                 self.member_failed(now, self.blame(rank, end));
             }
         }
@@ -398,7 +474,7 @@ impl Manager {
     /// Records the first failure.
     fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() {
-            self.outputs.push_back(Output::TellFailed(failure.clone()));
+            self.outputs.push_back(Output::TellFailed { host: None, failure: failure.clone() });
             self.failure = Some(failure);
         }
     }
@@ -472,7 +548,7 @@ impl Manager {
         if self.phase == Phase::Draining {
             self.phase = Phase::Over;
             self.timers.stop(Timer::Drain);
-            self.outputs.push_back(Output::Finish(self.exit_code()));
+            self.outputs.push_back(Output::Tidy);
         }
     }
 

@@ -155,6 +155,13 @@ pub enum Up {
         /// What.
         failure: Failure,
     },
+    /// Something that ends the job happened on a host, and not to one of its ranks.
+    Failed {
+        /// Where.
+        member: DaemonName,
+        /// What.
+        failure: Failure,
+    },
     /// Process ids of ranks that were started.
     Pids {
         /// Of each rank.

@@ -36,7 +36,7 @@ use mpd_io::signals::Signals;
 use mpd_io::spawn::Spawn;
 use mpd_io::{adopt_inherited, tree};
 use mpd_proto::job::{Failure, JobSpec};
-use mpd_proto::manager::{Input, Manager};
+use mpd_proto::manager::{Config, Input, Manager};
 use mpd_proto::message::{JobNews, StartJob};
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
@@ -169,7 +169,13 @@ impl Process {
                 Outputs::open([null()?, null()?], &plain, size, none).map_err(anyhow::Error::msg)?
             }
         };
-        let machine = Manager::new(size, spec.on_failure, spec.timeout);
+        let machine = Manager::new(Config {
+            shares: &order.shares,
+            place: order.place as usize,
+            size,
+            on_failure: spec.on_failure,
+            limit: spec.timeout,
+        });
         let mut process = Self {
             poll,
             clock,
@@ -242,8 +248,8 @@ impl Process {
                 let StartJob { job, host, .. } = self.order.clone();
                 self.links.console.send(&JobNews::Started { job, host });
                 self.offer_credit();
-                self.starting = Some(0);
                 self.timers.set(Timer::Shm(0), self.now() + FIRST_LOOK);
+                self.tell(Input::Ready);
             }
         }
     }

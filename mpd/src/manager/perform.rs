@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::Rank;
-use mpd_proto::manager::Output;
+use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::JobNews;
 use nix::sys::signal::Signal;
 
@@ -23,6 +23,7 @@ impl Process {
 
     fn perform(&mut self, output: Output) {
         match output {
+            Output::Go => self.starting = Some(0),
             Output::SignalRanks(number) => {
                 // Many a rank does not survive it.
                 self.tidy.shm.note();
@@ -45,23 +46,29 @@ impl Process {
                 self.kill_round();
             }
             Output::ReleaseFence => self.release_fence(),
-            Output::TellFailed(failure) => {
+            Output::TellFailed { host: _, failure } => {
                 let host = self.order.host.clone();
                 self.links.console.send(&JobNews::Failed { host, failure });
             }
             Output::TellSuspended => self.links.console.send(&JobNews::Suspended),
             Output::Drain => self.start_draining(),
             Output::DiscardOutput => self.outputs.discard(),
+            Output::Tidy => {
+                self.tidy.remove();
+                if let Some(group) = self.cgroup.take() {
+                    let _ = group.remove();
+                }
+                self.tell(Input::Tidied);
+            }
             Output::Finish(code) => self.finish(code),
+            Output::TellNotice(text) => self.links.console.send(&JobNews::Notice { text }),
+            // There is no other host yet.
+            Output::ToChildren(_) | Output::ToParent(_) | Output::Pids(_) | Output::Leave => {}
         }
     }
 
     /// The last words, when nothing of the job is left.
     fn finish(&mut self, code: u8) {
-        self.tidy.remove();
-        if let Some(group) = self.cgroup.take() {
-            let _ = group.remove();
-        }
         if let Some(rundir) = &self.order.rundir {
             // Nothing is left that a later daemon would have to know.
             let rundir = RunDir::at(PathBuf::from(rundir));
