@@ -1,5 +1,8 @@
 //! The stories of a job, told to the machine.
 
+mod cluster;
+mod sim;
+
 use std::time::Duration;
 
 use super::job::{SIGKILL, SIGTERM, SIGTSTP};
