@@ -8,7 +8,8 @@ use mpd_proto::job::{RankEnd, exit};
 
 /// The `-status-file`. Line 1 names the format, line 2 the job; then one line per rank of
 /// `name=value` fields: `rank host pid code`, or `signal` (and `core=1` if it left a core dump)
-/// instead of `code`; a rank that never ran has only `state=not-started` after its host.
+/// instead of `code`; a rank that never ran has only `state=not-started` after its host, one
+/// that was lost with its host only `state=lost`.
 pub fn render_status_file(job: &str, host: &str, ends: &[(u32, RankEnd)]) -> String {
     let mut text = format!("mpd-status 1\njob={job} ranks={}\n", ends.len());
     for (rank, &(pid, end)) in ends.iter().enumerate() {

@@ -275,6 +275,7 @@ mod tests {
         for signal in 1..=31 {
             assert_eq!(ended(RankEnd::Signaled { signal, core: false }), 128 + signal);
         }
+        assert_eq!([RankEnd::NotStarted, RankEnd::Lost].map(ended), [125, 125]);
         let abort = |code| Failure::Aborted { rank, code, message: String::new() }.exit_code();
         assert_eq!([abort(7), abort(0), abort(256), abort(-1), abort(257)], [7, 1, 1, 255, 1]);
         let cannot = |missing| {

@@ -395,7 +395,7 @@ impl Job {
         match self.on_failure {
             OnFailure::End => self.end_by_rank(now, rank, failure),
             OnFailure::Continue => {
-                self.fail(self.host_of(rank), failure);
+                self.fail_rank(rank, failure);
                 self.review_fence(now);
             }
         }
@@ -424,21 +424,17 @@ impl Job {
             return;
         }
         // Ranks that end in their own way after ^C may meet once more.
-        if self.phase < Phase::Ending && self.on_failure == OnFailure::End {
-            if let Some(rank) = self.fence.deserter() {
-                self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
-                return;
-            }
+        if self.phase < Phase::Ending
+            && self.on_failure == OnFailure::End
+            && let Some(rank) = self.fence.deserter()
+        {
+            self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
+            return;
         }
         if self.fence.is_complete() {
             self.fence.release();
             self.command(Down::Release);
         }
-    }
-
-    fn host_of(&self, rank: Rank) -> Option<DaemonName> {
-        let place = self.shares.place_of_rank(rank)?;
-        self.shares.get(place).map(|share| share.member.clone())
     }
 
     /// Records the first failure.
@@ -449,16 +445,30 @@ impl Job {
         }
     }
 
+    /// The same, on the host of a rank. Only for the first it is looked up: thousands may follow.
+    fn fail_rank(&mut self, rank: Rank, failure: Failure) {
+        if self.failure.is_none() {
+            let place = self.shares.place_of_rank(rank);
+            let share = place.and_then(|place| self.shares.get(place));
+            self.fail(share.map(|share| share.member.clone()), failure);
+        }
+    }
+
     /// A failure that ends the job.
     fn end_by(&mut self, now: Time, host: Option<DaemonName>, failure: Failure) {
         self.fail(host, failure);
+        self.end_for_failure(now);
+    }
+
+    fn end_for_failure(&mut self, now: Time) {
         if self.phase < Phase::Ending {
             self.terminate(now, FAILURE_GRACE);
         }
     }
 
     fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
-        self.end_by(now, self.host_of(rank), failure);
+        self.fail_rank(rank, failure);
+        self.end_for_failure(now);
     }
 
     /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.

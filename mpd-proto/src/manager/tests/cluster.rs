@@ -229,9 +229,28 @@ impl Cluster {
         false
     }
 
-    /// Until nothing happens any more without time or the user.
-    pub(super) fn settle(&mut self) {
-        while self.step() {}
+    /// Until every rank runs and has nothing to do by itself.
+    pub(super) fn start_all(&mut self) {
+        let mut doing = true;
+        while doing {
+            doing = (0..self.hosts.len()).fold(false, |doing, place| {
+                let did = self.do_task(place);
+                self.end_turn(place);
+                doing | did | self.hear_parent(place) | self.send_up(place)
+            });
+        }
+    }
+
+    /// Until every message has arrived.
+    pub(super) fn deliver_all(&mut self) {
+        let mut moving = true;
+        while moving {
+            moving = (0..self.hosts.len()).fold(false, |moving, place| {
+                let heard = self.hear_parent(place);
+                self.end_turn(place);
+                moving | heard | self.send_up(place)
+            });
+        }
     }
 
     /// Time goes to the next deadline. False if there is none.

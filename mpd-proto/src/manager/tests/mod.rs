@@ -2,6 +2,7 @@
 
 mod cluster;
 mod sim;
+mod tree;
 
 use std::time::Duration;
 

@@ -18,12 +18,12 @@ fn a_job_on_two_hosts_holds_its_promises_whatever_happens() {
 
 #[test]
 fn a_job_on_a_root_and_its_children_holds_its_promises_whatever_happens() {
-    simulate(17, 340);
+    simulate(17, 400);
 }
 
 #[test]
 fn a_job_on_a_tree_of_two_levels_holds_its_promises_whatever_happens() {
-    simulate(40, 160);
+    simulate(40, 100);
 }
 
 fn simulate(hosts: usize, schedules: u64) {
