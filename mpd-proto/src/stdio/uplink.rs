@@ -29,7 +29,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// An uplink whose other end takes `window` bytes before it gives credit; 1 KiB at least.
+    /// An uplink whose other end takes `window` bytes before it gives credit; 256 at least.
     pub fn new(window: usize) -> Self {
         Self {
             most: (window / 4).min(MAX_PAYLOAD),

@@ -16,11 +16,11 @@ use mpd_io::clock::timestamp;
 use mpd_io::output::Output;
 use mpd_proto::job::OutputSpec;
 use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::format::Formatter;
+use mpd_proto::stdio::format::{self, Formatter};
 use mpd_proto::stdio::gate::Gate;
 use mpd_proto::stdio::leaf::Record;
 use mpd_proto::stdio::merge::Merger;
-use mpd_proto::{Rank, Time};
+use mpd_proto::{Rank, RankSet, Time};
 
 /// Bytes already written that the queue may still hold.
 const COMPACT_AT: usize = 256 * 1024;
@@ -70,7 +70,10 @@ impl Sink {
             sent: 0,
             style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
             formatter: Formatter::default(),
-            mergers: spec.merge.then(|| [Merger::new(size), Merger::new(size)]),
+            mergers: spec.merge.then(|| {
+                let ranks = RankSet::below(size);
+                [Merger::new(&ranks), Merger::new(&ranks)]
+            }),
             taken: 0,
             blocked: Vec::new(),
         }
@@ -89,7 +92,9 @@ impl Sink {
         }
         self.gate.wrote(source(rank, stream), !record.end);
         if let Some(mergers) = &mut self.mergers {
-            mergers[stream.index()].push(now, rank, record, &mut self.queue);
+            let show =
+                &mut |ranks: &RankSet, line: &[u8]| format::merged(ranks, line, &mut self.queue);
+            mergers[stream.index()].push(now, &[rank].into_iter().collect(), record, show);
         } else if self.style.labels || self.style.timestamps {
             let mut prefix = Vec::new();
             if self.style.timestamps {
@@ -168,7 +173,9 @@ impl Sink {
     /// A source will send no more.
     pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<Trouble> {
         if let (Some(mergers), false) = (&mut self.mergers, self.gate.is_closed()) {
-            mergers[stream.index()].end(rank, &mut self.queue);
+            let show =
+                &mut |ranks: &RankSet, line: &[u8]| format::merged(ranks, line, &mut self.queue);
+            mergers[stream.index()].end(&[rank].into_iter().collect(), show);
         }
         self.flush()
     }
@@ -180,7 +187,7 @@ impl Sink {
 
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
         for merger in self.mergers.iter_mut().flatten() {
-            merger.flush(now, &mut self.queue);
+            merger.flush(now, &mut |ranks, line| format::merged(ranks, line, &mut self.queue));
         }
         self.flush()
     }
