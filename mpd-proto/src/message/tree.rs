@@ -49,9 +49,9 @@ pub enum TreeKind {
     Fence,
     /// Keys and values that were put since the last fence.
     Keys,
-    /// Records of output of this stream.
+    /// Output of this stream: [`crate::stdio::record::Item`]s.
     Output(Stream),
-    /// A piece of standard input; empty means its end.
+    /// Standard input: [`crate::stdio::input::Stdin`].
     Stdin,
     /// A piece of the encoded specification.
     Spec,
@@ -228,8 +228,11 @@ pub enum Up {
         /// How many.
         bytes: u32,
     },
-    /// Nobody here or below reads standard input any more.
-    StdinUnwanted,
+    /// Nobody here or below reads standard input any more, unless a switch brings somebody back.
+    StdinUnwanted {
+        /// How many switches I was told of before.
+        switches: u32,
+    },
     /// I live.
     Pulse,
 }

@@ -38,9 +38,9 @@ use mpd_io::{adopt_inherited, tree};
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::manager::{Input, Manager};
 use mpd_proto::message::{JobNews, StartJob};
-use mpd_proto::stdio::feed::Feed;
+use mpd_proto::stdio::feed::{self, Feed, Receiver};
 use mpd_proto::timers::Timers;
-use mpd_proto::{Rank, Time};
+use mpd_proto::{Rank, RankSet, Time};
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Kvs};
 
@@ -184,7 +184,7 @@ impl Process {
             starting: None,
             outputs,
             labels: Vec::new(),
-            feed: Feed::new((0..size).map(Rank).filter(|&r| spec.stdin.contains(r))),
+            feed: Feed::new(Receiver::of(&spec.stdin, &RankSet::below(size), []), [], feed::WINDOW),
             kvs: Kvs::new(),
             misbehaved: BTreeSet::new(),
             tidy,

@@ -9,6 +9,8 @@ use mpd_proto::job::{JobSpec, LabelFormat};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob};
 use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use mpd_proto::{Rank, Time};
 
 use super::links::Heard;
@@ -51,9 +53,11 @@ impl Process {
     // ----- input -----
 
     fn feed_all(&mut self) {
-        let receivers: Vec<Rank> = self.feed.receivers().collect();
-        for rank in receivers {
-            self.feed_rank(rank);
+        let receivers: Vec<Receiver> = self.feed.receivers().collect();
+        for receiver in receivers {
+            if let Receiver::Rank(rank) = receiver {
+                self.feed_rank(rank);
+            }
         }
         self.offer_credit();
     }
@@ -62,20 +66,22 @@ impl Process {
     pub(super) fn feed_rank(&mut self, rank: Rank) {
         let Some(client) = self.clients.get_mut(rank.index()) else { return };
         let Some(pipe) = &mut client.stdin else { return };
+        let receiver = Receiver::Rank(rank);
         loop {
-            let pending = self.feed.pending(rank);
-            if pending.is_empty() {
-                break;
+            match self.feed.next(receiver) {
+                Some(Stdin::Bytes(bytes)) => match pipe.write(bytes) {
+                    Ok(n) => self.feed.took(receiver, n),
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return self.end_feeding(rank),
+                },
+                Some(Stdin::End) => {
+                    client.stdin = None;
+                    self.feed.told(receiver);
+                    break;
+                }
+                Some(Stdin::Switch(_)) | None => break,
             }
-            match pipe.write(pending) {
-                Ok(n) => self.feed.advance(rank, n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return self.end_feeding(rank),
-            }
-        }
-        if self.feed.is_done(rank) {
-            client.stdin = None;
         }
         self.offer_credit();
     }
@@ -85,9 +91,8 @@ impl Process {
         if let Some(client) = self.clients.get_mut(rank.index()) {
             client.stdin = None;
         }
-        let before = self.feed.is_unwanted();
-        self.feed.drop_out(rank);
-        if self.feed.is_unwanted() && !before {
+        self.feed.drop_out(Receiver::Rank(rank));
+        if self.feed.take_unwanted().is_some() {
             self.links.console.send(&JobNews::StdinUnwanted);
         }
         self.offer_credit();
