@@ -1,5 +1,6 @@
 //! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,8 +20,11 @@ use nix::sys::socket::{
 /// Bytes read per turn at most, so that one busy peer cannot starve the others.
 const READ_PER_TURN: usize = 1 << 20;
 
-/// Descriptors taken from one peer at most.
+/// Descriptors with one message at most, and those that may wait for their message to be understood.
 const MAX_DESCRIPTORS: usize = 4;
+
+/// Messages with descriptors that may wait to be sent.
+const MAX_PASSING: usize = 64;
 
 /// How a turn of reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,9 @@ pub struct Conn {
     stream: UnixStream,
     decoder: Decoder,
     out: Outgoing,
-    descriptors: Vec<OwnedFd>,
+    /// Descriptors to send, and how many bytes are sent before them and after those in front.
+    passing: VecDeque<(usize, Vec<OwnedFd>)>,
+    descriptors: VecDeque<OwnedFd>,
 }
 
 impl Conn {
@@ -53,7 +59,8 @@ impl Conn {
             stream,
             decoder: Decoder::default(),
             out: Outgoing::default(),
-            descriptors: Vec::new(),
+            passing: VecDeque::new(),
+            descriptors: VecDeque::new(),
         })
     }
 
@@ -65,14 +72,18 @@ impl Conn {
         Ok(getsockopt(&self.stream, sockopt::PeerCredentials)?)
     }
 
-    /// Reads what is there.
+    /// Reads what is there. A descriptor is there no later than the first byte of its message.
     ///
     /// # Errors
-    /// Those of the socket; a reset counts as closed.
+    /// Those of the socket; a reset counts as closed. Descriptors that nobody took, or that this process
+    /// has no room for: which belongs to which message cannot be known any more.
     pub fn fill(&mut self) -> io::Result<Filled> {
+        if self.descriptors.len() >= MAX_DESCRIPTORS {
+            return Err(io::Error::other("descriptors that are not expected here"));
+        }
         let mut buffer = [0_u8; 64 * 1024];
         let mut total = 0;
-        while total < READ_PER_TURN {
+        while total < READ_PER_TURN && self.descriptors.len() < MAX_DESCRIPTORS {
             match self.receive(&mut buffer) {
                 Ok(0) => return Ok(Filled::Closed),
                 Ok(n) => {
@@ -82,6 +93,7 @@ impl Conn {
                 Err(Errno::EAGAIN) => return Ok(Filled::Empty),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECONNRESET | Errno::EPIPE) => return Ok(Filled::Closed),
+                Err(Errno::EMFILE) => return Err(io::Error::other("a descriptor got lost")),
                 Err(e) => return Err(e.into()),
             }
         }
@@ -96,10 +108,11 @@ impl Conn {
         let message = recvmsg::<()>(fd, &mut slices, Some(&mut space), flags)?;
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(numbers) = control {
-                let received = numbers.into_iter().map(adopt_received);
-                self.descriptors.extend(received);
-                self.descriptors.truncate(MAX_DESCRIPTORS);
+                self.descriptors.extend(numbers.into_iter().map(adopt_received));
             }
+        }
+        if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+            return Err(Errno::EMFILE);
         }
         Ok(message.bytes)
     }
@@ -130,14 +143,33 @@ impl Conn {
         self.decoder.is_partial()
     }
 
-    /// Descriptors that the peer passed so far.
-    pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
-        std::mem::take(&mut self.descriptors)
+    /// The descriptor that the peer passed first of those that were not taken yet. A message that comes
+    /// with some takes as many as belong to it.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
     }
 
     /// Queues a message; [`Conn::flush`] writes it.
     pub fn send(&mut self, message: &impl serde::Serialize) {
         frame::encode_message(message, self.out.buffer());
+    }
+
+    /// Queues a message that `descriptors` travel with; they are closed here when they are sent.
+    ///
+    /// # Errors
+    /// Too many wait already; nothing is queued.
+    pub fn send_with(
+        &mut self,
+        message: &impl serde::Serialize,
+        descriptors: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        if self.passing.len() >= MAX_PASSING {
+            return Err(io::Error::other("too many descriptors wait to be passed"));
+        }
+        let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
+        self.passing.push_back((self.out.len() - before, descriptors));
+        self.send(message);
+        Ok(())
     }
 
     /// Queues a message whose size nobody bounds.
@@ -168,21 +200,36 @@ impl Conn {
     /// # Errors
     /// Those of the socket: the peer is gone.
     pub fn flush(&mut self) -> io::Result<()> {
+        while !self.passing.is_empty() {
+            match self.flush_passing() {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(()),
+                Err(e) => return Err(e.into()),
+            }
+        }
         self.out.flush(&mut &self.stream)
     }
 
-    /// Writes the first queued bytes with `descriptors` attached. For a fresh connection only.
-    ///
-    /// # Errors
-    /// Those of the socket.
-    pub fn flush_with(&mut self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// Writes once: up to the next message with descriptors, or from its first byte on with them.
+    fn flush_passing(&mut self) -> nix::Result<()> {
+        let Some((before, descriptors)) = self.passing.front() else { return Ok(()) };
         let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        let control = [ControlMessage::ScmRights(&numbers)];
-        let slices = [IoSlice::new(self.out.waiting())];
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let (end, control) = match *before {
+            0 => (self.passing.get(1).map_or(self.out.len(), |(bytes, _)| *bytes), &rights[..]),
+            before => (before, &[][..]),
+        };
+        let slices = [IoSlice::new(&self.out.waiting()[..end])];
         let flags = MsgFlags::MSG_NOSIGNAL;
-        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, &control, flags, None)?;
+        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, control, flags, None)?;
         self.out.advance(sent);
-        self.flush()
+        if *before == 0 {
+            self.passing.pop_front();
+        }
+        if let Some((before, _)) = self.passing.front_mut() {
+            *before -= sent;
+        }
+        Ok(())
     }
 
     /// Writes everything, waiting if need be. Only for programs that have nothing else to do.
@@ -211,5 +258,98 @@ impl AsRawFd for Conn {
 impl AsFd for Conn {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read as _, Seek as _, Write as _};
+
+    use super::*;
+
+    fn pair() -> (Conn, Conn) {
+        let (one, other) = UnixStream::pair().unwrap();
+        (Conn::new(one).unwrap(), Conn::new(other).unwrap())
+    }
+
+    /// A file that says its number.
+    fn numbered(number: usize) -> OwnedFd {
+        let mut file = tempfile::tempfile().unwrap();
+        write!(file, "{number}").unwrap();
+        file.rewind().unwrap();
+        file.into()
+    }
+
+    fn number_of(descriptor: OwnedFd) -> usize {
+        let mut text = String::new();
+        File::from(descriptor).read_to_string(&mut text).unwrap();
+        text.parse().unwrap()
+    }
+
+    /// Takes messages until the one that says `last`: a number below 100 came with its descriptor.
+    fn take_until(conn: &mut Conn, last: usize, flush: &mut Conn) -> Vec<usize> {
+        let mut taken = Vec::new();
+        while taken.last() != Some(&last) {
+            flush.flush().unwrap();
+            assert_ne!(conn.fill().unwrap(), Filled::Closed);
+            while let Some((kind, payload)) = conn.next_frame().unwrap() {
+                if kind != Kind::Control {
+                    continue;
+                }
+                let number: usize = frame::decode_message(payload).unwrap();
+                if number < 100 {
+                    assert_eq!(number_of(conn.take_descriptor().unwrap()), number);
+                }
+                taken.push(number);
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn each_descriptor_comes_with_its_message_however_many_are_read_at_once() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..50 {
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+            ours.send(&(100 + number));
+        }
+        let wanted: Vec<usize> = (0..50).flat_map(|n| [n, 100 + n]).collect();
+        assert_eq!(take_until(&mut theirs, 149, &mut ours), wanted);
+        assert!(theirs.take_descriptor().is_none());
+    }
+
+    #[test]
+    fn descriptors_keep_their_place_when_the_socket_is_full() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..5 {
+            ours.send_bulk(Kind::Spec, &vec![7; 300_000]);
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+        }
+        ours.flush().unwrap();
+        assert!(ours.queued() > 0);
+        assert_eq!(take_until(&mut theirs, 4, &mut ours), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn no_more_descriptors_wait_than_the_bound() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..MAX_PASSING {
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+        }
+        assert!(ours.send_with(&99, vec![numbered(99)]).is_err());
+        // A reader that takes none of them stops after a few.
+        ours.flush().unwrap();
+        assert_eq!(theirs.fill().unwrap(), Filled::More);
+        assert!(theirs.descriptors.len() < 2 * MAX_DESCRIPTORS);
+        assert!(theirs.fill().is_err());
+    }
+
+    #[test]
+    fn more_descriptors_with_one_message_than_may_be_are_an_error() {
+        let (mut ours, mut theirs) = pair();
+        ours.send_with(&0, (0..=MAX_DESCRIPTORS).map(numbered).collect()).unwrap();
+        ours.flush().unwrap();
+        assert!(theirs.fill().is_err());
     }
 }

@@ -5,12 +5,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_proto::JobId;
 use mpd_proto::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -75,6 +76,19 @@ pub enum RunDirError {
     },
 }
 
+/// Writes a file of a run directory, whole or not at all: whoever writes may be killed at any time.
+///
+/// # Errors
+/// Those of the system.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(content)?;
+    fs::rename(&temporary, path)
+}
+
 impl RunDir {
     /// The run directory at `path`, whatever the environment says.
     pub const fn at(path: PathBuf) -> Self {
@@ -121,9 +135,9 @@ impl RunDir {
         self.path.join("jobs")
     }
 
-    /// The record of the job of this number.
-    pub fn record(&self, number: u64) -> PathBuf {
-        self.jobs().join(number.to_string())
+    /// The record of a job.
+    pub fn record(&self, job: &JobId) -> PathBuf {
+        self.jobs().join(job.to_string())
     }
 
     fn system(path: &Path, error: io::Error) -> RunDirError {
@@ -349,7 +363,8 @@ mod tests {
         let rundir = at(dir.path().join("r"));
         assert!(rundir.clean().unwrap().is_empty(), "there is no directory");
         let daemon = rundir.serve().unwrap();
-        fs::write(rundir.record(7), "{}").unwrap();
+        let job = "7@h1".parse().unwrap();
+        fs::write(rundir.record(&job), "{}").unwrap();
         // Whoever connects is not answered, as by a daemon that hangs.
         assert!(matches!(rundir.clean(), Err(RunDirError::Alive { .. })));
         assert!(rundir.socket().exists());
@@ -357,7 +372,7 @@ mod tests {
         fs::write(rundir.lock_file(), "1234").unwrap();
         assert_eq!(rundir.clean().unwrap(), [rundir.socket(), rundir.lock_file()]);
         assert!(!rundir.socket().exists());
-        assert!(rundir.record(7).exists());
+        assert!(rundir.record(&job).exists());
         assert!(rundir.clean().unwrap().is_empty());
     }
 

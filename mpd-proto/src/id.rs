@@ -59,6 +59,11 @@ impl JobId {
     pub const fn number(&self) -> u64 {
         self.number
     }
+
+    /// The daemon that accepted it.
+    pub fn daemon(&self) -> &str {
+        &self.daemon
+    }
 }
 
 /// Whether `name` may be the name of a daemon: it appears in ids, file names and messages.

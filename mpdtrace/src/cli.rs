@@ -1,4 +1,4 @@
-//! The command lines of all tools. `docs` makes their man pages and completions of the same tables.
+//! The command lines of all tools. Their man pages and completions are made of the same tables.
 //!
 //! Exit codes are those of `tool`: 0, 1 when something could not be done or is wrong, 2 for a wrong
 //! command line, 141 when nobody reads standard output any more.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Parser};
+use clap::{Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 
@@ -261,6 +261,21 @@ pub struct HelpCli {
     pub json: bool,
 }
 
+/// All tools of this crate.
+pub fn commands() -> Vec<Command> {
+    vec![
+        TraceCli::command(),
+        RingtestCli::command(),
+        WatchCli::command(),
+        PingCli::command(),
+        ExitCli::command(),
+        AllexitCli::command(),
+        CleanupCli::command(),
+        CheckCli::command(),
+        HelpCli::command(),
+    ]
+}
+
 const PLACES: &str = "\
 The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
 the last two with -NAME behind for a ring that has a name.
@@ -277,8 +292,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -298,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_options_are_sound() {
-        for command in crate::docs::commands() {
+        for command in commands() {
             command.debug_assert();
         }
         TraceCli::command().debug_assert();

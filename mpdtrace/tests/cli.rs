@@ -295,14 +295,15 @@ fn mpdcleanup_removes_a_dead_daemons_socket_and_refuses_beside_a_living_one() {
     assert_eq!(run("mpdcleanup", &path, &[]).good(), "");
     let rundir = RunDir::resolve(Some(path.clone()), &RingName::default(), "h");
     let living = rundir.serve().unwrap();
-    std::fs::write(rundir.record(3), "{}").unwrap();
+    let job = "3@h1".parse().unwrap();
+    std::fs::write(rundir.record(&job), "{}").unwrap();
     let err = run("mpdcleanup", &path, &[]).bad("mpdcleanup");
     assert!(err.contains("a daemon is running"), "{err}");
     assert!(rundir.socket().exists());
     drop(living);
     let text = run("mpdcleanup", &path, &["-v"]).good();
     assert!(text.ends_with("/r/mpd.sock\n") && text.contains(": removed "), "{text}");
-    assert!(!rundir.socket().exists() && rundir.record(3).exists());
+    assert!(!rundir.socket().exists() && rundir.record(&job).exists());
     assert!(run("mpdcleanup", &path, &["-v"]).good().ends_with("nothing to remove\n"));
     let answering = Daemon::new(|_| vec![]);
     let err = answering.run("mpdcleanup", &[]).bad("mpdcleanup");

@@ -51,10 +51,16 @@ pub fn submit(spec: &JobSpec) -> Result<Submitted> {
         }
         Err(e) => return Err(e.into()),
     };
-    conn.send(&Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? });
+    let opening = Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? };
+    let outputs = [
+        std::io::stdout().as_fd().try_clone_to_owned(),
+        std::io::stderr().as_fd().try_clone_to_owned(),
+    ];
+    let outputs =
+        outputs.into_iter().collect::<Result<_, _>>().context("cannot pass our output")?;
+    conn.send_with(&opening, outputs)?;
     conn.send_bulk(Kind::Spec, &encoded);
-    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-    conn.flush_with(&[stdout.as_fd(), stderr.as_fd()]).context("cannot reach the daemon")?;
+    conn.flush().context("cannot reach the daemon")?;
     Ok(Submitted { conn, private })
 }
 

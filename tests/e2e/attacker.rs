@@ -22,6 +22,7 @@ pub(crate) const M3: usize = 32;
 /// What a hello says of its purpose.
 pub(crate) const RING: u8 = 1;
 pub(crate) const JOIN: u8 = 2;
+pub(crate) const JOB_LINK: u8 = 4;
 
 /// Longer than any deadline of the product's.
 const PATIENCE: Duration = Duration::from_secs(30);

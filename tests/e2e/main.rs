@@ -10,6 +10,7 @@ mod bad_input;
 mod basics;
 mod daemon;
 mod exit_codes;
+mod job_links;
 mod kill;
 mod limits;
 mod members;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::job::spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
 };
+use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,7 @@ impl JobSpec {
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.flag(self.report_ends);
+        self.placement.encode(&mut w);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -62,10 +64,7 @@ impl JobSpec {
         if r.u8()? != VERSION {
             return Err(InvalidSpec { at: 0 });
         }
-        let alias = match r.option()? {
-            Some(a) => Some(String::from_utf8(a).map_err(|_| r.invalid())?),
-            None => None,
-        };
+        let alias = if r.flag()? { Some(r.text()?) } else { None };
         let tmpdir = r.bytes()?;
         let count = r.count(8)?;
         let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
@@ -83,6 +82,7 @@ impl JobSpec {
             n => Some(u32::try_from(n).map_err(|_| r.invalid())?),
         };
         let report_ends = r.flag()?;
+        let placement = PlacementSpec::decode(&mut r)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -104,6 +104,39 @@ impl JobSpec {
             timeout,
             universe_size,
             report_ends,
+            placement,
+        })
+    }
+}
+
+impl PlacementSpec {
+    fn encode(&self, w: &mut Writer) {
+        w.hosts(&self.hosts);
+        w.u32(self.exclude.len());
+        for name in &self.exclude {
+            w.bytes(name.as_bytes());
+        }
+        w.number(self.per_host);
+        w.choice(&RankOrder::ALL, self.order);
+        w.number(self.group);
+        w.flag(self.here_first);
+        w.choice(&Binding::ALL, self.binding);
+        w.flag(self.print_rank_map);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
+        Ok(Self {
+            hosts: r.hosts()?,
+            exclude: {
+                let count = r.count(4)?;
+                (0..count).map(|_| r.text()).collect::<Result<_, _>>()?
+            },
+            per_host: r.number()?,
+            order: r.choice(&RankOrder::ALL)?,
+            group: r.number()?,
+            here_first: r.flag()?,
+            binding: r.choice(&Binding::ALL)?,
+            print_rank_map: r.flag()?,
         })
     }
 }
@@ -123,6 +156,10 @@ impl Argset {
             w.u64(limit.soft);
             w.u64(limit.hard);
         }
+        w.flag(self.hosts.is_some());
+        if let Some(hosts) = &self.hosts {
+            w.hosts(hosts);
+        }
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
@@ -141,6 +178,7 @@ impl Argset {
                 };
                 (0..count).map(|_| limit(r)).collect::<Result<_, _>>()?
             },
+            hosts: if r.flag()? { Some(r.hosts()?) } else { None },
         })
     }
 }
@@ -181,6 +219,27 @@ impl Writer {
         self.u32(list.len());
         for bytes in list {
             self.bytes(bytes);
+        }
+    }
+
+    fn number(&mut self, number: Option<u32>) {
+        self.flag(number.is_some());
+        if let Some(number) = number {
+            self.u32(number as usize);
+        }
+    }
+
+    /// One of a few, by its place among them.
+    fn choice<T: PartialEq>(&mut self, all: &[T], chosen: T) {
+        let at = all.iter().position(|one| *one == chosen).unwrap_or(0);
+        self.u8(u8::try_from(at).unwrap_or(0));
+    }
+
+    fn hosts(&mut self, hosts: &[HostWish]) {
+        self.u32(hosts.len());
+        for host in hosts {
+            self.bytes(host.name.as_bytes());
+            self.number(host.slots);
         }
     }
 }
@@ -252,6 +311,25 @@ impl Reader<'_> {
         let count = self.count(4)?;
         (0..count).map(|_| self.bytes()).collect()
     }
+
+    fn text(&mut self) -> Result<String, InvalidSpec> {
+        let bytes = self.bytes()?;
+        String::from_utf8(bytes).map_err(|_| self.invalid())
+    }
+
+    fn number(&mut self) -> Result<Option<u32>, InvalidSpec> {
+        if self.flag()? { self.u32().map(Some) } else { Ok(None) }
+    }
+
+    fn choice<T: Copy>(&mut self, all: &[T]) -> Result<T, InvalidSpec> {
+        let at = usize::from(self.u8()?);
+        all.get(at).copied().ok_or(self.invalid())
+    }
+
+    fn hosts(&mut self) -> Result<Vec<HostWish>, InvalidSpec> {
+        let count = self.count(5)?;
+        (0..count).map(|_| Ok(HostWish { name: self.text()?, slots: self.number()? })).collect()
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +349,7 @@ mod tests {
                 search: b"/bin:/usr/bin".to_vec(),
                 umask: 0o22,
                 limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
+                hosts: Some(vec![HostWish { name: "h3".into(), slots: None }]),
             }],
             environments: vec![vec![variable], vec![]],
             alias: Some("name".into()),
@@ -287,6 +366,16 @@ mod tests {
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             report_ends: true,
+            placement: PlacementSpec {
+                hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
+                exclude: vec!["h2".into()],
+                per_host: Some(2),
+                order: RankOrder::RoundRobin,
+                group: Some(2),
+                here_first: false,
+                binding: Binding::Slots,
+                print_rank_map: true,
+            },
         }
     }
 

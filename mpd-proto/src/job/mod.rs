@@ -6,6 +6,7 @@ mod failure;
 mod secret;
 mod share;
 mod spec;
+mod wish;
 
 pub use codec::InvalidSpec;
 pub use failure::{Failure, RankEnd, exit};
@@ -15,3 +16,4 @@ pub use spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC, Misfit,
     OnFailure, OutputSpec,
 };
+pub use wish::{Binding, HostWish, PlacementSpec, RankOrder};

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
+use crate::hosts::MAX_HOSTS;
 use crate::id::Rank;
+use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
 use crate::rankset::RankSet;
 
 /// Bytes that need not be text.
@@ -45,6 +47,8 @@ pub struct JobSpec {
     pub universe_size: Option<u32>,
     /// Whether the console wants the end of every rank.
     pub report_ends: bool,
+    /// Where the ranks run.
+    pub placement: PlacementSpec,
 }
 
 /// One program and the ranks that run it.
@@ -66,6 +70,8 @@ pub struct Argset {
     pub umask: u32,
     /// Resource limits.
     pub limits: Vec<Limit>,
+    /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; none: the job's.
+    pub hosts: Option<Vec<HostWish>>,
 }
 
 /// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".
@@ -164,7 +170,7 @@ pub enum Misfit {
     /// There is nothing to run.
     #[error("the job has no program")]
     Empty,
-    /// An argset of no ranks.
+    /// An argset, a host or a group of no ranks.
     #[error("the number of processes must be at least 1")]
     NoRanks,
     /// More ranks than [`MAX_RANKS`].
@@ -179,6 +185,20 @@ pub enum Misfit {
     /// The stdin specification names a rank that the job has not.
     #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
     StdinRank(Rank, u32),
+    /// Hosts would have to take parts of groups.
+    #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
+    Groups {
+        /// Processes on each host.
+        each: u32,
+        /// Processes of a group.
+        group: u32,
+    },
+    /// Not the name of a host.
+    #[error("{0:?} is not the name of a host")]
+    Host(String),
+    /// A list of hosts longer than any ring.
+    #[error("{0} hosts are more than the {MAX_HOSTS} that a ring may have")]
+    TooManyHosts(usize),
 }
 
 impl JobSpec {
@@ -227,7 +247,9 @@ impl JobSpec {
             if argset.environment as usize >= self.environments.len() {
                 return Err(Misfit::Environment(argset.environment));
             }
+            check_hosts(argset.hosts.as_deref().unwrap_or_default())?;
         }
+        self.placement.check()?;
         for variable in self.environments.iter().flatten() {
             text("an environment variable", variable)?;
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::JobId;
 use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
-use crate::ring::DaemonName;
+use crate::ring::{DaemonName, Instance};
 
 /// First message on a connection to the daemon's Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,8 +37,14 @@ pub enum Opening {
         version: u32,
         /// Its job.
         job: JobId,
-        /// The cookie of the job, known to the daemon that started it and in the job's record.
+        /// The cookie of the job here, known to the daemon that started it and in the job's record.
         cookie: String,
+        /// See [`StartJob::place`].
+        place: u32,
+        /// The manager's instance, for which job links ask.
+        manager: Instance,
+        /// The key of the job's links: a daemon keeps it in memory only.
+        key: JobKey,
     },
 }
 
@@ -64,8 +70,8 @@ pub enum ManagerOrder {
     },
     /// Hosts of the job that could not be told of it. For the root manager.
     Missing {
-        /// Their daemons.
-        members: Vec<DaemonName>,
+        /// Their daemons, and why, for people.
+        members: Vec<(DaemonName, String)>,
     },
 }
 
@@ -76,7 +82,9 @@ pub struct StartJob {
     /// The job.
     pub job: JobId,
     /// Random, in the environment of every process of the job (`MPD_JOB_COOKIE`): what is left of a
-    /// job is found by it when no manager lives.
+    /// job is found by it when no manager lives. Each host has its own: see [`Launch::cookie_at`].
+    ///
+    /// [`Launch::cookie_at`]: crate::message::Launch::cookie_at
     pub cookie: String,
     /// Name of the key-value space: random, never used before or after on any host.
     pub kvsname: String,
@@ -96,6 +104,8 @@ pub struct StartJob {
     pub place: u32,
     /// Size of the specification that follows; 0 for all but the root.
     pub spec_bytes: u32,
+    /// What placement has to say to the user, a line each; for the root.
+    pub notices: Vec<String>,
 }
 
 /// Manager to daemon.

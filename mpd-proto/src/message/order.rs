@@ -33,14 +33,28 @@ pub struct Launch {
     pub job: JobId,
     /// The key of its links.
     pub key: JobKey,
-    /// See [`crate::message::StartJob::cookie`].
+    /// 32 random hexadecimal digits, for [`Launch::cookie_at`].
     pub cookie: String,
     /// See [`crate::message::StartJob::kvsname`].
     pub kvsname: String,
-    /// See [`crate::message::StartJob::tmpdir`].
+    /// Where each host makes the job's directory.
     pub tmpdir: String,
     /// Who runs what.
     pub shares: Shares,
+}
+
+impl Launch {
+    /// The cookie at `place`. One machine may stand in for several hosts of a job, and what is left at
+    /// one place is swept without hurting the others.
+    pub fn cookie_at(&self, place: usize) -> String {
+        format!("{}-{place}", self.cookie)
+    }
+
+    /// The job's directory at `place`, which no other place has.
+    pub fn directory_at(&self, place: usize) -> String {
+        let base = self.tmpdir.trim_end_matches('/');
+        format!("{base}/mpd-job-{}", self.cookie_at(place))
+    }
 }
 
 /// One member's answer.
@@ -51,6 +65,11 @@ pub enum OrderAnswer {
     Done,
     /// The order makes no sense here.
     Unknown,
+    /// It cannot be carried out here.
+    Failed {
+        /// Why, for people.
+        problem: String,
+    },
     /// A word of oneself.
     Word {
         /// Release.
@@ -62,4 +81,25 @@ pub enum OrderAnswer {
         /// Forwarding steps that the order took.
         hops: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::Instance;
+
+    #[test]
+    fn no_two_places_of_a_job_share_a_cookie_or_a_directory() {
+        let daemon = DaemonName::new("h1").unwrap();
+        let launch = Launch {
+            job: "1@h1".parse().unwrap(),
+            key: JobKey::from_bytes([1; 32]),
+            cookie: "c0".to_owned(),
+            kvsname: "kvs_0".to_owned(),
+            tmpdir: "/tmp/".to_owned(),
+            shares: Shares::alone(daemon, Instance::from_bytes([1; 16]), 1),
+        };
+        assert_eq!(launch.cookie_at(0), "c0-0");
+        assert_eq!(launch.directory_at(17), "/tmp/mpd-job-c0-17");
+    }
 }

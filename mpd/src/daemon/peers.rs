@@ -5,20 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::conn::{Conn, Filled};
-use mpd_proto::Time;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::job::{JobSpec, MAX_SPEC};
 use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
+use mpd_proto::{JobId, Time};
 use nix::unistd::geteuid;
 
 use crate::daemon::jobs::{Jobs, Submission};
-use crate::daemon::membership::Membership;
+use crate::daemon::membership::{Announcement, Errand, Hands, Membership};
+use crate::daemon::placement::{self, Plan};
 
 /// A peer that has not finished its request after this long is closed.
 const OPENING_PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +47,7 @@ enum State {
     /// Answered; closes when the answer is written.
     Leaving,
     /// The manager of this job.
-    Manager(u64),
+    Manager(JobId),
 }
 
 #[derive(Debug)]
@@ -137,16 +138,44 @@ impl Peers {
         waiting.map(|p| p.since + OPENING_PATIENCE).min()
     }
 
+    /// Listens to the managers that were started.
+    pub(crate) fn welcome_managers(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
+        for (job, conn) in jobs.take_connections() {
+            if let Err(e) = self.insert(registry, conn, State::Manager(job.clone()), now) {
+                log::error!("cannot listen to the manager of job {job}: {e}");
+                jobs.manager_closed(&job);
+            }
+        }
+    }
+
     /// Closes the connection of the manager of `job`.
-    pub(crate) fn drop_manager(&mut self, job: u64) {
-        self.peers.retain(|_, p| !matches!(p.state, State::Manager(j) if j == job));
+    pub(crate) fn drop_manager(&mut self, job: &JobId) {
+        self.peers.retain(|_, p| !p.is_manager_of(job));
     }
 
     /// Reads what the manager of `job` said before it ended.
-    pub(crate) fn drain_manager(&mut self, job: u64, jobs: &mut Jobs) {
-        let is_it = |p: &&mut Peer| matches!(p.state, State::Manager(j) if j == job);
-        if let Some(peer) = self.peers.values_mut().find(is_it) {
+    pub(crate) fn drain_manager(&mut self, job: &JobId, jobs: &mut Jobs) {
+        if let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(job)) {
             let _ = peer.serve(jobs);
+        }
+    }
+
+    /// Says something to the manager of `job`, with what belongs to it.
+    pub(crate) fn tell_manager(&mut self, errand: Errand) {
+        let Errand { job, order, link } = errand;
+        let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
+            return log::warn!("job {job}: its manager cannot be spoken to now");
+        };
+        let sent = match link {
+            Some(link) => peer.conn.send_with(&order, vec![link]),
+            None => {
+                peer.conn.send(&order);
+                Ok(())
+            }
+        };
+        // A connection that broke is found when it is read.
+        if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
+            log::warn!("job {job}: cannot speak to its manager: {e}");
         }
     }
 
@@ -168,7 +197,7 @@ impl Peers {
                     }
                 }
                 (Verdict::Close, _) => {
-                    if let State::Manager(job) = peer.state {
+                    if let State::Manager(job) = &peer.state {
                         jobs.manager_closed(job);
                     }
                     if let (false, Some(ring)) = (peer.is_manager(), &mut ring) {
@@ -179,7 +208,7 @@ impl Peers {
                     Some(ring) => {
                         peer.state = State::Asking;
                         self.peers.insert(token, peer);
-                        ring.ask(registry, jobs, now, token, request);
+                        ring.ask(&mut Hands { registry, jobs, now }, token, request);
                     }
                     None => {
                         peer.refuse("this daemon serves one mpirun and is in no ring".into());
@@ -189,7 +218,14 @@ impl Peers {
                 },
                 (Verdict::HandOver(submission), _) => {
                     let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
-                    self.hand_over(registry, jobs, peer.conn, *submission, now);
+                    let hands = Hands { registry, jobs, now };
+                    let result = submit(hands, ring.as_deref_mut(), &peer.conn, &submission);
+                    if let Err(problem) = result {
+                        log::warn!("job refused: {problem:#}");
+                        let problem = format!("{problem:#}");
+                        peer.conn.send(&ConsoleReply::Refused { problem });
+                        let _ = self.insert(registry, peer.conn, State::Leaving, now);
+                    }
                 }
             }
         }
@@ -223,33 +259,36 @@ impl Peers {
         }
         true
     }
+}
 
-    fn hand_over(
-        &mut self,
-        registry: &Registry,
-        jobs: &mut Jobs,
-        mut console: Conn,
-        submission: Submission,
-        now: Time,
-    ) {
-        match jobs.start(&mut console, submission) {
-            Ok((manager, job)) => {
-                if let Err(e) = self.insert(registry, manager, State::Manager(job), now) {
-                    log::error!("cannot listen to the manager of job {job}: {e}");
-                }
-            }
-            Err(problem) => {
-                log::warn!("job refused: {problem:#}");
-                console.send(&ConsoleReply::Refused { problem: format!("{problem:#}") });
-                let _ = self.insert(registry, console, State::Leaving, now);
-            }
-        }
+/// Starts the job here, and has the other hosts told of it. The console is its manager's then.
+fn submit(
+    mut hands: Hands<'_>,
+    ring: Option<&mut Membership>,
+    console: &Conn,
+    submission: &Submission,
+) -> anyhow::Result<()> {
+    let (jobs, spec) = (&mut hands.jobs, &submission.spec);
+    let Plan { shares, notices } = match &ring {
+        Some(ring) => ring.place(spec)?,
+        None => placement::alone(jobs.name(), spec)?,
+    };
+    let launch = jobs.plan(spec, shares)?;
+    let announcement = Announcement::new(&launch)?;
+    jobs.start_root(&launch, console, submission, notices)?;
+    if let (Some(ring), Some(announcement)) = (ring, announcement) {
+        ring.announce(&mut hands, announcement);
     }
+    Ok(())
 }
 
 impl Peer {
     const fn is_manager(&self) -> bool {
         matches!(self.state, State::Manager(_))
+    }
+
+    fn is_manager_of(&self, job: &JobId) -> bool {
+        matches!(&self.state, State::Manager(of) if of == job)
     }
 
     /// Whether it has only so long to say what it wants, or to read the answer.
@@ -323,7 +362,7 @@ impl Peer {
             (State::Manager(job), Kind::Control) => {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 let ManagerReport::Ended { code } = report;
-                jobs.ended(*job, code);
+                jobs.ended(job, code);
                 Ok(Some(Verdict::Keep))
             }
             _ => Err("a frame that is not expected here".into()),
@@ -355,9 +394,9 @@ impl Peer {
                 self.state = State::Leaving;
             }
             Opening::Ring { request, .. } => return Ok(Some(Verdict::Ask(request))),
-            Opening::Register { job, cookie, .. } => {
+            Opening::Register { .. } => {
                 let pid = self.conn.peer().map_or(0, |p| p.pid());
-                self.state = State::Manager(jobs.adopt(&job, &cookie, pid)?);
+                self.state = State::Manager(jobs.adopt(opening, pid)?);
             }
         }
         Ok(Some(Verdict::Keep))
@@ -366,10 +405,12 @@ impl Peer {
     fn submit(&mut self, encoded: Vec<u8>) -> Result<Option<Verdict>, String> {
         let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
         spec.check().map_err(|e| e.to_string())?;
-        let descriptors: Result<[OwnedFd; 2], _> = self.conn.take_descriptors().try_into();
-        let Ok(outputs) = descriptors else {
+        let (Some(stdout), Some(stderr)) =
+            (self.conn.take_descriptor(), self.conn.take_descriptor())
+        else {
             return Err("the console passed no standard output and error".into());
         };
+        let outputs = [stdout, stderr];
         Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs }))))
     }
 }

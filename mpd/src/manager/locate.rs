@@ -135,6 +135,7 @@ mod tests {
             search: search.into(),
             umask: 0,
             limits: vec![],
+            hosts: None,
         }
     }
 

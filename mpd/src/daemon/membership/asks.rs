@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mio::Registry;
 use mpd_proto::Time;
 use mpd_proto::message::{ConsoleReply, MemberView, Order, RingRequest, RingView};
 use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, RequestId, Standing};
 
-use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Aim, Farewell, Hands, Membership};
 use crate::daemon::net::{Dialed, Wish};
@@ -51,9 +49,14 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+    /// A number for a request of the ring.
+    pub(super) fn next_id(&mut self) -> RequestId {
         self.last += 1;
-        let id = RequestId(self.last);
+        RequestId(self.last)
+    }
+
+    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+        let id = self.next_id();
         self.asks.insert(id, Ask { console, wanted, until: None });
         id
     }
@@ -101,15 +104,7 @@ impl Membership {
     }
 
     /// A console wants something.
-    pub(crate) fn ask(
-        &mut self,
-        registry: &Registry,
-        jobs: &Jobs,
-        now: Time,
-        console: usize,
-        request: RingRequest,
-    ) {
-        let hands = &mut Hands { registry, jobs, now };
+    pub(crate) fn ask(&mut self, hands: &mut Hands<'_>, console: usize, request: RingRequest) {
         match request {
             RingRequest::Describe => {
                 let view = ConsoleReply::Ring(self.describe());
@@ -121,23 +116,7 @@ impl Membership {
                 self.tell(hands, Input::Lap { request, laps, trace });
             }
             RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
-            RingRequest::Exit { member }
-                if member.as_ref().is_none_or(|m| m == self.ring.name()) =>
-            {
-                self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
-                self.leave(now, Farewell::Depart);
-            }
-            RingRequest::Exit { member: None } => unreachable!("this daemon's own exit is above"),
-            RingRequest::Exit { member: Some(member) } => {
-                let live = |r: &Record| r.standing == Standing::Live;
-                if self.ring.record(&member).is_some_and(live) {
-                    let order = Order::Leave { member: member.clone() };
-                    self.scatter(hands, console, Wanted::Departure(member), &order);
-                } else {
-                    let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
-                    self.refuse(console, &text);
-                }
-            }
+            RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
@@ -151,6 +130,25 @@ impl Membership {
 
     fn refuse(&mut self, console: usize, problem: &str) {
         self.asks.reply(console, ConsoleReply::Refused { problem: problem.to_owned() });
+    }
+
+    /// One member is to leave: this one if none is named.
+    fn exit(&mut self, hands: &mut Hands<'_>, console: usize, member: Option<DaemonName>) {
+        let Some(member) = member.filter(|member| member != self.ring.name()) else {
+            self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
+            return self.leave(hands.now, Farewell::Depart);
+        };
+        if self.is_live(&member) {
+            let order = Order::Leave { member: member.clone() };
+            self.scatter(hands, console, Wanted::Departure(member), &order);
+        } else {
+            let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
+            self.refuse(console, &text);
+        }
+    }
+
+    fn is_live(&self, member: &DaemonName) -> bool {
+        self.ring.record(member).is_some_and(|r| r.standing == Standing::Live)
     }
 
     /// The muster is over: whoever was there is told to end.
@@ -197,7 +195,7 @@ impl Membership {
             let (Wanted::Departure(member), Some(until)) = (&ask.wanted, ask.until) else {
                 continue;
             };
-            let live = self.ring.record(member).is_some_and(|r| r.standing == Standing::Live);
+            let live = self.is_live(member);
             if !live || until <= now {
                 over.push((*request, live.then(|| member.clone())));
             }

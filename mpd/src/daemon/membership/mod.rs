@@ -3,12 +3,13 @@
 mod asks;
 mod events;
 mod keep;
+mod launch;
 mod orders;
 mod saved;
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,24 +19,24 @@ use mpd_io::clock::Clock;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
-use mpd_proto::Time;
 use mpd_proto::channel::Instance;
-use mpd_proto::message::ConsoleReply;
+use mpd_proto::message::{ConsoleReply, ManagerOrder};
 use mpd_proto::ring::{
     self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
 };
+use mpd_proto::{JobId, Time};
 
 use crate::cli::Cli;
+use crate::daemon::door::PER_TURN;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
-use crate::daemon::throttle::Throttle;
 
-/// Divides all durations of the ring, for tests.
-const TIME_SCALE: &str = "MPD_TIME_SCALE";
+pub(crate) use launch::Announcement;
 
 /// How long a daemon that was told to enter through others tries before it gives up.
 const ENTRY_PATIENCE: u32 = 10;
@@ -82,12 +83,24 @@ pub(crate) enum Farewell {
     Missed,
 }
 
+/// Something that a manager of this host is to be told.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    /// Its job.
+    pub(crate) job: JobId,
+    pub(crate) order: ManagerOrder,
+    /// A connection that travels with [`ManagerOrder::Link`].
+    pub(crate) link: Option<OwnedFd>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Membership {
     ring: Ring,
     net: Net,
     asks: Asks,
+    launches: Launches,
+    errands: VecDeque<Errand>,
     saved: Saved,
     aims: BTreeMap<AttemptId, Aim>,
     last_attempt: u64,
@@ -100,14 +113,13 @@ pub(crate) struct Membership {
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
-    exhausted: Throttle,
     entries: Vec<Address>,
 }
 
 impl Membership {
     /// Opens the port and begins to enter.
     pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
-        let keys = KeyFile::resolve(cli.key_file())?;
+        let keys = KeyFile::resolve(cli.key.clone())?;
         let ring = cli.ring_name()?.to_string();
         let key_ring = if ring.is_empty() { "default" } else { &ring };
         let (text, origin) = keys.load_or_create(key_ring)?;
@@ -117,7 +129,7 @@ impl Membership {
             keys.path().display()
         );
 
-        let timing = timing()?;
+        let timing = Timing::default().faster(crate::scale::divisor()?);
         let (mut saved, before) = Saved::open(rundir, &ring, name);
         let entries = resolve_entries(&cli.entries())?;
         let wish = port::Wish {
@@ -140,7 +152,7 @@ impl Membership {
             instance: ring::Instance::from_bytes(*instance.as_bytes()),
             addresses: port.addresses(),
             ordinal: cli.ordinal,
-            ncpus: cli.ncpus.unwrap_or_else(cpus),
+            ncpus: cli.ncpus.unwrap_or_else(super::cpus),
             entry,
             seeds,
             timing: timing.clone(),
@@ -157,6 +169,8 @@ impl Membership {
             ring: Ring::new(now, config),
             net: Net::new(myself, port, super::descriptor_limit()),
             asks: Asks::default(),
+            launches: Launches::default(),
+            errands: VecDeque::new(),
             saved,
             aims: BTreeMap::new(),
             last_attempt: 0,
@@ -166,7 +180,6 @@ impl Membership {
             keep,
             give_up,
             last_failure: String::new(),
-            exhausted: Throttle::default(),
             entries,
         })
     }
@@ -175,8 +188,9 @@ impl Membership {
         self.net.port()
     }
 
-    pub(crate) const fn port_mut(&mut self) -> &mut Port {
-        self.net.port_mut()
+    /// An event came for the port.
+    pub(crate) const fn knock(&mut self) {
+        self.net.port_mut().door_mut().knock();
     }
 
     /// An event came for a link.
@@ -184,26 +198,14 @@ impl Membership {
         self.net.mark_ready(token, hung_up);
     }
 
-    /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
+    /// Takes those who knock, a bounded number a turn.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        const PER_TURN: usize = 64;
-        self.net.port_mut().resting = false;
+        if matches!(self.leaving, Leaving::Over { .. }) {
+            return self.net.port_mut().door_mut().ignore();
+        }
         for _ in 0..PER_TURN {
-            let is_over = matches!(self.leaving, Leaving::Over { .. });
-            if !self.net.port().ready || is_over {
-                return;
-            }
-            match self.net.port().accept() {
-                Ok((stream, remote)) => self.net.accept(registry, now, stream, remote),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.net.port_mut().ready = false;
-                }
-                Err(e) => {
-                    self.net.port_mut().resting = true;
-                    self.exhausted.warn(now, format_args!("cannot accept a connection: {e}"));
-                    return;
-                }
-            }
+            let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
+            self.net.accept(registry, now, stream, remote);
         }
     }
 
@@ -283,6 +285,11 @@ impl Membership {
         .min()
     }
 
+    /// The next thing that a manager of this host is to be told.
+    pub(crate) fn next_errand(&mut self) -> Option<Errand> {
+        self.errands.pop_front()
+    }
+
     /// Everything that is due: reads the links, then lets time pass, then writes.
     pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
         let mut hands = Hands { registry, jobs, now };
@@ -296,6 +303,7 @@ impl Membership {
             self.perform(&mut hands);
             self.take_happened(&mut hands);
         }
+        self.pass_links(&hands);
         self.review_asks(now);
         self.review_leaving(&mut hands);
         self.review_keep(jobs, now);
@@ -389,8 +397,8 @@ impl Membership {
                     self.finish(request, ConsoleReply::LapLost { home });
                 }
                 Output::Refused(request) => {
-                    let problem = "too many requests are under way here; try again".to_owned();
-                    self.finish(request, ConsoleReply::Refused { problem });
+                    let problem = "too many requests are under way here; try again";
+                    self.refused(request, problem);
                 }
                 Output::Event(event) => self.note(&event),
                 // No job publishes names yet; those of other daemons are carried all the same.
@@ -401,6 +409,17 @@ impl Membership {
                     self.net.close_all(hands.now);
                     self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
                 }
+            }
+        }
+    }
+
+    /// Job links whose manager is here go to it.
+    fn pass_links(&mut self, hands: &Hands<'_>) {
+        for (token, manager) in self.net.seekers() {
+            let Some((job, key)) = hands.jobs.find_manager(manager) else { continue };
+            if let Some((hello, link)) = self.net.pass_on(hands.registry, token, &key.key()) {
+                let order = ManagerOrder::Link { hello };
+                self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
             }
         }
     }
@@ -472,26 +491,10 @@ impl Membership {
 }
 
 /// What a turn works with.
-struct Hands<'a> {
-    registry: &'a Registry,
-    jobs: &'a Jobs,
-    now: Time,
-}
-
-fn timing() -> Result<Timing> {
-    match std::env::var(TIME_SCALE) {
-        Err(_) => Ok(Timing::default()),
-        Ok(text) => {
-            let divisor = text.parse().ok().filter(|n| (1..=100).contains(n));
-            let divisor = divisor.with_context(|| format!("{TIME_SCALE}={text:?}: 1 to 100"))?;
-            Ok(Timing::default().faster(divisor))
-        }
-    }
-}
-
-/// The CPUs that this process may use.
-fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+pub(crate) struct Hands<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) jobs: &'a mut Jobs,
+    pub(crate) now: Time,
 }
 
 fn new_instance() -> Result<Instance> {

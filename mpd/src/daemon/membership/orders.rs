@@ -9,7 +9,7 @@ use crate::daemon::membership::{Farewell, Hands, Membership};
 
 impl Membership {
     /// Acts on an order and says what to answer.
-    pub(super) fn obey(&mut self, hands: &Hands<'_>, payload: &Payload, hops: u32) -> Payload {
+    pub(super) fn obey(&mut self, hands: &mut Hands<'_>, payload: &Payload, hops: u32) -> Payload {
         let answer = match frame::decode_message(payload.as_bytes()) {
             Ok(Order::Speak) => OrderAnswer::Word {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -27,7 +27,7 @@ impl Membership {
                 self.leave(hands.now, Farewell::WithAll);
                 OrderAnswer::Done
             }
-            Ok(Order::Launch(_)) => OrderAnswer::Unknown,
+            Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Err(e) => {
                 log::warn!("an order that is not understood here: {e}");
                 OrderAnswer::Unknown
@@ -45,6 +45,9 @@ impl Membership {
         missing: Vec<DaemonName>,
         depth: u32,
     ) {
+        if self.announced(request, answers) {
+            return;
+        }
         match self.asks.wanted(request) {
             Some(Wanted::Census) => {
                 let members = self.in_ring_order(answers.iter().filter_map(word).collect());
@@ -61,6 +64,13 @@ impl Membership {
                 self.finish(request, ConsoleReply::Done { missing: before });
             }
             Some(Wanted::Laps) | None => {}
+        }
+    }
+
+    /// The ring does not take a request of ours.
+    pub(super) fn refused(&mut self, request: RequestId, problem: &str) {
+        if !self.unannounced(request, problem) {
+            self.finish(request, ConsoleReply::Refused { problem: problem.to_owned() });
         }
     }
 
@@ -81,6 +91,6 @@ fn word(answer: &Answer) -> Option<Word> {
         OrderAnswer::Word { version, pid, jobs, hops } => {
             Some(Word { name: answer.name.clone(), version, pid, jobs, hops })
         }
-        OrderAnswer::Done | OrderAnswer::Unknown => None,
+        OrderAnswer::Done | OrderAnswer::Unknown | OrderAnswer::Failed { .. } => None,
     }
 }

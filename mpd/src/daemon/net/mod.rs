@@ -4,6 +4,7 @@
 mod admit;
 mod dial;
 pub(crate) mod port;
+mod seek;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -71,6 +72,8 @@ pub(crate) enum Happened {
 enum Stage {
     /// Under the handshake's own deadline.
     Shaking,
+    /// The same; a manager is wanted.
+    Seeking(ring::Instance),
     ExpectGreeting {
         peer: Instance,
         purpose: Purpose,
@@ -178,7 +181,7 @@ impl Net {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let timed = self.timed.iter().filter_map(|token| self.lines.get(token));
         let lines = timed.filter_map(|line| match line.stage {
-            Stage::Shaking => line.link.deadline(),
+            Stage::Shaking | Stage::Seeking(_) => line.link.deadline(),
             Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
             Stage::Up => None,
         });
@@ -196,7 +199,7 @@ impl Net {
         self.now = now;
         let from = remote.ip().to_canonical();
         self.make_room(from);
-        if self.attempts.note_own(remote) {
+        if self.note_own(remote) {
             log::debug!("{remote}: connected to ourselves");
         }
         let reception = match random::bytes() {
@@ -218,7 +221,9 @@ impl Net {
 
     /// Keeps the handshakes of strangers within their limits.
     fn make_room(&mut self, from: IpAddr) {
-        let stranger = |line: &Line| line.attempt.is_none() && matches!(line.stage, Stage::Shaking);
+        let stranger = |line: &Line| {
+            line.attempt.is_none() && matches!(line.stage, Stage::Shaking | Stage::Seeking(_))
+        };
         let under_way: Vec<(usize, IpAddr)> = (self.timed.iter())
             .filter_map(|token| self.lines.get(token).map(|line| (*token, line)))
             .filter(|(_, line)| stranger(line))
@@ -230,7 +235,7 @@ impl Net {
         }
     }
 
-    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<usize> {
+    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<()> {
         let token = self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
@@ -238,7 +243,7 @@ impl Net {
         self.lines.insert(token, line);
         self.timed.insert(token);
         self.make_ready(token, true);
-        Ok(token)
+        Ok(())
     }
 
     /// Queues a message; [`Net::flush`] sends it.
@@ -307,10 +312,7 @@ impl Net {
         let mut ready = std::mem::take(&mut self.ready);
         for (token, hung_up) in ready.drain(..) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
-            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard).and_then(|more| {
-                line.link.flush()?;
-                Ok(more)
-            });
+            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard);
             for word in heard.drain(..) {
                 self.hear(token, now, word);
             }
@@ -359,7 +361,10 @@ impl Net {
                     self.lose(token, &e);
                 }
             },
-            (Heard::Frame(_) | Heard::FindManager(_) | Heard::Established { .. }, _) => {}
+            (Heard::FindManager(manager), _) => {
+                line.stage = Stage::Seeking(ring::Instance::from_bytes(*manager.as_bytes()));
+            }
+            (Heard::Frame(_) | Heard::Established { .. }, _) => {}
         }
     }
 
@@ -402,10 +407,10 @@ impl Net {
                 self.happened.push_back(Happened::Closed(LinkId(token as u64)));
             }
             (Stage::Closing { .. }, _) => {}
-            (Stage::Shaking | Stage::ExpectGreeting { .. }, Some(attempt)) => {
+            (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, Some(attempt)) => {
                 self.missed(attempt, remote, failure(error), error.to_string());
             }
-            (Stage::Shaking | Stage::ExpectGreeting { .. }, None) => {
+            (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, None) => {
                 self.log_stranger(remote, error);
             }
         }
@@ -428,7 +433,7 @@ impl Net {
         for token in &self.timed {
             let Some(line) = self.lines.get_mut(token) else { continue };
             match line.stage {
-                Stage::Shaking => {
+                Stage::Shaking | Stage::Seeking(_) => {
                     if line.link.deadline().is_some_and(|at| at <= now)
                         && let Err(e) = line.link.expire(now)
                     {

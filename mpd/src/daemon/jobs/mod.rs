@@ -1,0 +1,401 @@
+//! The jobs of this host: their ids, their managers, and what happens when a manager is gone.
+//!
+//! A manager that says `ended` left nothing. One that dies without a word leaves orphans: they become
+//! our children, since we are the next subreaper up, and are killed until none is left. An adopted
+//! manager (started by a former daemon) is no child of ours; what it leaves is found by control group
+//! or cookie, by a helper process.
+
+mod records;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use mpd_io::cgroup::Cgroup;
+use mpd_io::conn::Conn;
+use mpd_io::rundir::RunDir;
+use mpd_io::tree::{self, Dead};
+use mpd_proto::frame::Kind;
+use mpd_proto::job::{JobKey, JobSpec, Shares};
+use mpd_proto::message::{
+    ConsoleReply, JobRecord, JobSummary, Launch, ManagerOrder, Opening, StartJob,
+};
+use mpd_proto::ring::Instance;
+use mpd_proto::{JobId, Time};
+use nix::unistd::Pid;
+
+use crate::daemon::jobs::records::Records;
+use crate::daemon::peers::Peers;
+
+/// How often managers of a former daemon that have not registered are looked for: they try every second.
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two looks at orphans that are being killed.
+const KILL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// A job as its console submitted it.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) spec: JobSpec,
+    pub(crate) encoded: Vec<u8>,
+    pub(crate) outputs: [OwnedFd; 2],
+}
+
+/// A job with a manager on this host.
+#[derive(Debug)]
+struct Job {
+    record: JobRecord,
+    /// Unknown for a job of a former daemon whose manager has not registered yet.
+    part: Option<Part>,
+    /// Whether the manager can be spoken to.
+    connected: bool,
+    /// Unknown for a job of a former daemon whose manager has not registered yet.
+    manager: Option<Pid>,
+    /// Whether the manager is our child, so that its orphans come to us.
+    ours: bool,
+    ended: bool,
+}
+
+/// What a manager has to do with the others of its job.
+#[derive(Debug)]
+struct Part {
+    /// 0 is the root.
+    place: u32,
+    /// For whom job links ask.
+    manager: Instance,
+    key: JobKey,
+}
+
+/// What a manager gets besides its order.
+struct Given<'a> {
+    /// The console, its output and its error.
+    console: [BorrowedFd<'a>; 3],
+    spec: &'a [u8],
+    notices: Vec<String>,
+}
+
+/// The table of jobs.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    name: String,
+    host: String,
+    records: Records,
+    jobs: BTreeMap<JobId, Job>,
+    /// Number of the last job that this daemon, or one before it, accepted.
+    last: u64,
+    /// Connections of new managers, until somebody listens to them.
+    connections: Vec<(JobId, Conn)>,
+    /// Processes of ours that are no managers: they sweep, or start lost members.
+    helpers: BTreeSet<Pid>,
+    /// Orphans of a dead manager are being killed.
+    killing: Option<Time>,
+    /// When to look again whether managers that have not registered live.
+    next_look: Option<Time>,
+}
+
+impl Jobs {
+    pub(crate) fn new(name: &str, host: &str, rundir: Option<RunDir>) -> Self {
+        Self {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            records: Records::new(rundir),
+            jobs: BTreeMap::new(),
+            last: 0,
+            connections: Vec::new(),
+            helpers: BTreeSet::new(),
+            killing: None,
+            next_look: None,
+        }
+    }
+
+    /// The name of this daemon.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether no job, helper or orphan is left.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.helpers.is_empty() && self.killing.is_none()
+    }
+
+    /// A process of ours that is to be left alone, and reaped.
+    pub(crate) fn add_helper(&mut self, pid: Pid) {
+        self.helpers.insert(pid);
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_helper(&self, pid: Pid) -> bool {
+        self.helpers.contains(&pid)
+    }
+
+    /// Jobs that have a manager here, or had one that is being cleaned up after.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn status(&self) -> ConsoleReply {
+        let summary = |job: &Job| JobSummary {
+            job: job.record.job.clone(),
+            manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
+        };
+        ConsoleReply::Status {
+            name: self.name.clone(),
+            pid: std::process::id(),
+            jobs: self.jobs.values().map(summary).collect(),
+        }
+    }
+
+    /// A new job of this daemon: all that its managers must know, for [`Jobs::start_root`] and for the
+    /// other hosts.
+    pub(crate) fn plan(&self, spec: &JobSpec, shares: Shares) -> Result<Launch> {
+        let tmpdir = std::str::from_utf8(&spec.tmpdir);
+        Ok(Launch {
+            job: JobId::new(self.last + 1, &self.name)?,
+            key: JobKey::from_bytes(mpd_io::random::bytes()?),
+            cookie: mpd_io::random::hex128()?,
+            kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
+            tmpdir: tmpdir
+                .context("the name of the directory for temporary files (TMPDIR) is not UTF-8")?
+                .to_owned(),
+            shares,
+        })
+    }
+
+    /// Starts the root manager of a planned job and gives it the console.
+    pub(crate) fn start_root(
+        &mut self,
+        launch: &Launch,
+        console: &Conn,
+        submission: &Submission,
+        notices: Vec<String>,
+    ) -> Result<()> {
+        let [stdout, stderr] = &submission.outputs;
+        let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let spec = &submission.encoded;
+        self.start(launch, 0, Given { console, spec, notices })?;
+        self.last = self.last.max(launch.job.number());
+        Ok(())
+    }
+
+    /// Starts the manager of our share of a job that another daemon accepted. One that is there already
+    /// is left as it is.
+    pub(crate) fn start_branch(&mut self, launch: &Launch, place: usize) -> Result<()> {
+        if let Some(known) = self.jobs.get(&launch.job) {
+            if known.record.cookie == launch.cookie_at(place) {
+                return Ok(());
+            }
+            bail!("what is left of an earlier job {} is still being removed", launch.job);
+        }
+        let null = start::null()?;
+        let console = [null.as_fd(); 3];
+        self.start(launch, place, Given { console, spec: &[], notices: Vec::new() })
+    }
+
+    fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
+        let share = launch.shares.get(place).context("no share at this place")?;
+        let spec_bytes = u32::try_from(given.spec.len())?;
+        let part =
+            Part { place: u32::try_from(place)?, manager: share.manager, key: launch.key.clone() };
+        let cookie = launch.cookie_at(place);
+        let cgroup = Cgroup::create(&format!("mpd-{cookie}"));
+        let record = JobRecord {
+            job: launch.job.clone(),
+            cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
+            tmpdir: launch.directory_at(place),
+            cookie,
+        };
+        let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+        let mut manager = Conn::new(ours)?;
+        let lock = self.records.write(&record);
+        let started =
+            lock.and_then(|lock| start::manager(&record.job, &theirs, given.console, lock));
+        let pid = match started {
+            Ok(pid) => pid,
+            Err(e) => {
+                self.records.remove(&record.job);
+                cgroup.iter().for_each(|g| drop(g.remove()));
+                return Err(e);
+            }
+        };
+        log::info!("job {} started, manager {pid}", record.job);
+        manager.send(&ManagerOrder::Start(Box::new(StartJob {
+            spec_bytes,
+            notices: given.notices,
+            ..self.order(launch, &record, part.place)
+        })));
+        manager.send_bulk(Kind::Spec, given.spec);
+        if let Err(e) = manager.flush() {
+            log::warn!("job {}: {e}", record.job);
+        }
+        self.connections.push((record.job.clone(), manager));
+        let job = Job {
+            record,
+            part: Some(part),
+            connected: true,
+            manager: Some(pid),
+            ours: true,
+            ended: false,
+        };
+        self.jobs.insert(launch.job.clone(), job);
+        Ok(())
+    }
+
+    fn order(&self, launch: &Launch, record: &JobRecord, place: u32) -> StartJob {
+        StartJob {
+            job: record.job.clone(),
+            cookie: record.cookie.clone(),
+            kvsname: launch.kvsname.clone(),
+            host: self.host.clone(),
+            cgroup: record.cgroup.clone(),
+            rundir: self.records.rundir(),
+            tmpdir: record.tmpdir.clone(),
+            key: launch.key.clone(),
+            shares: launch.shares.clone(),
+            place,
+            spec_bytes: 0,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Connections of managers that were started since the last call.
+    pub(crate) fn take_connections(&mut self) -> Vec<(JobId, Conn)> {
+        std::mem::take(&mut self.connections)
+    }
+
+    /// The job of the manager that a job link asks for, and the key of its links, if that manager can be
+    /// spoken to now.
+    pub(crate) fn find_manager(&self, wanted: Instance) -> Option<(&JobId, &JobKey)> {
+        let (id, job) = self.jobs.iter().find(|(_, job)| {
+            job.connected && job.part.as_ref().is_some_and(|part| part.manager == wanted)
+        })?;
+        Some((id, &job.part.as_ref()?.key))
+    }
+
+    /// The manager of `job` says that its job is over and nothing is left.
+    pub(crate) fn ended(&mut self, id: &JobId, code: u8) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            log::info!("job {id} ended with {code}");
+            job.ended = true;
+        }
+    }
+
+    /// The connection of a manager closed.
+    pub(crate) fn manager_closed(&mut self, id: &JobId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.connected = false;
+        // A child of ours is gone when it is reaped; an adopted one is gone now.
+        if !job.ours {
+            self.forget(id);
+        }
+    }
+
+    /// A manager that had no daemon registers.
+    pub(crate) fn adopt(&mut self, opening: Opening, pid: i32) -> Result<JobId, String> {
+        let Opening::Register { job: id, cookie, place, manager, key, .. } = opening else {
+            return Err("a manager registers itself".to_owned());
+        };
+        match self.jobs.get_mut(&id) {
+            Some(known) if known.record.cookie == cookie => {
+                log::info!("job {id} adopted, manager {pid}");
+                known.manager = Some(Pid::from_raw(pid));
+                known.part = Some(Part { place, manager, key });
+                known.connected = true;
+                Ok(id)
+            }
+            _ => Err(format!("job {id} is not known here")),
+        }
+    }
+
+    /// Takes over the jobs of a former daemon, and sweeps those whose manager is gone.
+    pub(crate) fn adopt_records(&mut self, now: Time) {
+        for record in self.records.read() {
+            if record.job.daemon() == self.name {
+                self.last = self.last.max(record.job.number());
+            }
+            let job = Job {
+                part: None,
+                connected: false,
+                manager: None,
+                ours: false,
+                ended: false,
+                record,
+            };
+            self.jobs.insert(job.record.job.clone(), job);
+        }
+        self.look_for_managers(now);
+    }
+
+    /// Jobs whose manager has neither registered nor lives are swept.
+    fn look_for_managers(&mut self, now: Time) {
+        let unregistered = |(id, job): (&JobId, &Job)| job.manager.is_none().then(|| id.clone());
+        let waiting: Vec<JobId> = self.jobs.iter().filter_map(unregistered).collect();
+        self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
+        for id in waiting {
+            if self.records.is_free(&id) {
+                self.forget(&id);
+            }
+        }
+    }
+
+    /// Reaps children: managers, helpers, and orphans of managers that died.
+    pub(crate) fn reap(&mut self, peers: &mut Peers, now: Time) {
+        while let Dead::Child(pid) = tree::next_dead() {
+            tree::reap(pid);
+            if self.helpers.remove(&pid) {
+                continue;
+            }
+            let is_it = |(id, job): (&JobId, &Job)| (job.manager == Some(pid)).then(|| id.clone());
+            if let Some(id) = self.jobs.iter().find_map(is_it) {
+                // Its last word may still be unread.
+                peers.drain_manager(&id, self);
+                peers.drop_manager(&id);
+                self.forget(&id);
+                self.killing = Some(now);
+            }
+        }
+    }
+
+    /// What is due: orphans to kill, managers that never registered.
+    pub(crate) fn turn(&mut self, now: Time) {
+        if self.killing.is_some_and(|at| at <= now) {
+            self.kill_orphans(now);
+        }
+        if self.next_look.is_some_and(|at| at <= now) {
+            self.look_for_managers(now);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        [self.killing, self.next_look].into_iter().flatten().min()
+    }
+
+    /// Our children that are neither managers nor helpers are orphans of a manager that died.
+    fn kill_orphans(&mut self, now: Time) {
+        let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
+        known.extend(&self.helpers);
+        let orphans = tree::children(Pid::this()).iter().any(|pid| !known.contains(pid));
+        self.killing = orphans.then(|| now + KILL_INTERVAL);
+        if orphans {
+            tree::kill_children(|pid| known.contains(&pid));
+        }
+    }
+
+    /// The manager of a job is gone. If it did not say that all is well, what it left is removed.
+    fn forget(&mut self, id: &JobId) {
+        let Some(job) = self.jobs.remove(id) else { return };
+        if job.ended {
+            self.records.remove(id);
+            return;
+        }
+        log::warn!("job {id}: its manager died; removing what it left");
+        match start::sweeper(&job.record, self.records.path(id)) {
+            Ok(pid) => {
+                self.helpers.insert(pid);
+            }
+            Err(e) => log::error!("job {id}: cannot remove what it left: {e:#}"),
+        }
+    }
+}

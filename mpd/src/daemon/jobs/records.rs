@@ -1,0 +1,110 @@
+//! Records of jobs on disk, by which a later daemon finds their managers or sweeps what they left.
+//!
+//! A record is locked as long as its manager lives, by whoever may be its daemon: the manager inherits
+//! the lock, and the kernel lifts it when the manager is gone.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use mpd_io::rundir::RunDir;
+use mpd_proto::JobId;
+use mpd_proto::message::JobRecord;
+
+/// The records of one run directory; without one there are none.
+#[derive(Debug)]
+pub(super) struct Records(Option<RunDir>);
+
+impl Records {
+    pub(super) const fn new(rundir: Option<RunDir>) -> Self {
+        Self(rundir)
+    }
+
+    /// The run directory, as managers are told of it.
+    pub(super) fn rundir(&self) -> Option<String> {
+        self.0.as_ref().map(|rundir| rundir.path().display().to_string())
+    }
+
+    pub(super) fn path(&self, job: &JobId) -> Option<PathBuf> {
+        self.0.as_ref().map(|rundir| rundir.record(job))
+    }
+
+    /// Writes the record of a job and locks it.
+    pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
+        let Some(path) = self.path(&record.job) else { return Ok(None) };
+        let failed = || format!("cannot write {}", path.display());
+        let mut file = File::create(&path).with_context(failed)?;
+        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
+        file.try_lock().with_context(failed)?;
+        Ok(Some(file))
+    }
+
+    pub(super) fn remove(&self, job: &JobId) {
+        if let Some(path) = self.path(job) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Whether nobody holds the record.
+    pub(super) fn is_free(&self, job: &JobId) -> bool {
+        let file = self.path(job).and_then(|path| File::open(path).ok());
+        file.is_none_or(|file| file.try_lock().is_ok())
+    }
+
+    /// Those that a former daemon left. What is no record is removed; one under another name than its
+    /// job's is of another release and left to it.
+    pub(super) fn read(&self) -> Vec<JobRecord> {
+        let Some(rundir) = &self.0 else { return Vec::new() };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(rundir.jobs()).into_iter().flatten().flatten() {
+            let bytes = fs::read(entry.path()).unwrap_or_default();
+            match serde_json::from_slice::<JobRecord>(&bytes) {
+                Ok(record) if rundir.record(&record.job) == entry.path() => found.push(record),
+                Ok(_) => log::warn!("{}: of another release, left alone", entry.path().display()),
+                Err(_) => {
+                    log::warn!("{}: not a job record, removed", entry.path().display());
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(job: &str) -> JobRecord {
+        JobRecord {
+            job: job.parse().unwrap(),
+            cookie: "c-0".to_owned(),
+            cgroup: None,
+            tmpdir: "/tmp/mpd-job-c-0".to_owned(),
+        }
+    }
+
+    #[test]
+    fn jobs_of_two_daemons_with_one_number_have_two_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = RunDir::at(dir.path().to_owned());
+        fs::create_dir(rundir.jobs()).unwrap();
+        let records = Records::new(Some(rundir.clone()));
+        let (ours, theirs) = (record("1@h1"), record("1@h2"));
+        let lock = records.write(&ours).unwrap();
+        drop(records.write(&theirs).unwrap());
+        assert!(!records.is_free(&ours.job) && records.is_free(&theirs.job));
+        drop(lock);
+        assert!(records.is_free(&ours.job));
+
+        fs::write(rundir.jobs().join("7"), serde_json::to_vec(&record("7@h1")).unwrap()).unwrap();
+        fs::write(rundir.jobs().join("8@h1"), "{").unwrap();
+        let mut found = records.read();
+        found.sort_by(|a, b| a.job.cmp(&b.job));
+        assert_eq!(found, [ours.clone(), theirs]);
+        assert!(rundir.jobs().join("7").exists() && !rundir.jobs().join("8@h1").exists());
+        records.remove(&ours.job);
+        assert_eq!(records.read().len(), 1);
+    }
+}

@@ -1,0 +1,54 @@
+//! Managers and helpers are this executable again, in other words.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use mpd_io::spawn::{Spawn, own_environment};
+use mpd_proto::JobId;
+use mpd_proto::message::JobRecord;
+use nix::unistd::Pid;
+
+/// What stands in for descriptors that are not wanted.
+pub(super) fn null() -> Result<OwnedFd> {
+    let mut options = OpenOptions::new();
+    Ok(options.read(true).write(true).open("/dev/null").context("cannot open /dev/null")?.into())
+}
+
+/// Starts a manager with descriptors 3 the daemon, 4 the console, 5 and 6 the console's output and
+/// error, 7 the locked record.
+pub(super) fn manager(
+    job: &JobId,
+    daemon: &UnixStream,
+    console: [BorrowedFd<'_>; 3],
+    lock: Option<File>,
+) -> Result<Pid> {
+    let null = null()?;
+    let [console, stdout, stderr] = console;
+    let lock = lock.as_ref().map_or(null.as_fd(), |lock| lock.as_fd());
+    let argv =
+        [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
+    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    let log = std::io::stderr();
+    let descriptors =
+        [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, lock];
+    spawn.start(&descriptors, &[], None).context("cannot start a manager")
+}
+
+/// Starts a helper that removes what is left of a job without a manager, its record `file` at last.
+pub(super) fn sweeper(record: &JobRecord, file: Option<PathBuf>) -> Result<Pid> {
+    let null = null()?;
+    let record = serde_json::to_vec(record)?;
+    let mut argv = vec![b"mpd".to_vec(), b"--sweep".to_vec(), record];
+    if let Some(file) = file {
+        argv.extend([b"--record-file".to_vec(), file.into_os_string().into_vec()]);
+    }
+    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    let log = std::io::stderr();
+    spawn
+        .start(&[null.as_fd(), null.as_fd(), log.as_fd()], &[], None)
+        .context("cannot start a helper")
+}

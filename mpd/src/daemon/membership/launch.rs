@@ -1,0 +1,154 @@
+//! A job of this daemon on its way to the other hosts: where its ranks go, who is told, and who could
+//! not be told. Jobs of other daemons as they come here.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use mpd_proto::job::JobSpec;
+use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload};
+use mpd_proto::ring::{DaemonName, Input, MAX_PAYLOAD, RequestId};
+use mpd_proto::{JobId, frame};
+
+use crate::daemon::membership::orders::payload_of;
+use crate::daemon::membership::{Errand, Hands, Membership};
+use crate::daemon::placement::{self, Plan};
+
+/// Most characters of what a host says that went wrong.
+const MAX_PROBLEM: usize = 256;
+
+/// A job that other hosts are to be told of.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    launching: Launching,
+    order: Payload,
+}
+
+#[derive(Debug)]
+struct Launching {
+    job: JobId,
+    /// All that have a share, save for us.
+    members: Vec<DaemonName>,
+}
+
+/// Announcements under way.
+#[derive(Debug, Default)]
+pub(super) struct Launches(BTreeMap<RequestId, Launching>);
+
+impl Announcement {
+    /// For a job that has shares elsewhere.
+    ///
+    /// # Errors
+    /// The ring cannot carry so much in one message.
+    pub(crate) fn new(launch: &Launch) -> Result<Option<Self>> {
+        let members: Vec<DaemonName> =
+            launch.shares.iter().skip(1).map(|share| share.member.clone()).collect();
+        if members.is_empty() {
+            return Ok(None);
+        }
+        let order = payload_of(&Order::Launch(launch.clone()));
+        let bytes = order.as_bytes().len();
+        if bytes > MAX_PAYLOAD {
+            bail!(
+                "who runs what on {} hosts takes {bytes} bytes, and one message of the ring holds \
+                 {MAX_PAYLOAD}; use fewer hosts, or give each one consecutive ranks",
+                launch.shares.len()
+            );
+        }
+        Ok(Some(Self { launching: Launching { job: launch.job.clone(), members }, order }))
+    }
+}
+
+impl Membership {
+    /// Where the ranks of a job submitted here run.
+    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
+        placement::among(&self.ring, spec)
+    }
+
+    /// Tells the other hosts of a job whose root manager runs here.
+    pub(crate) fn announce(&mut self, hands: &mut Hands<'_>, announcement: Announcement) {
+        let request = self.asks.next_id();
+        self.launches.0.insert(request, announcement.launching);
+        self.tell(hands, Input::Scatter(request, announcement.order));
+    }
+
+    /// If `request` was an announcement: all have answered who will.
+    pub(super) fn announced(&mut self, request: RequestId, answers: &[Answer]) -> bool {
+        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+            return false;
+        };
+        self.report_missing(job, members.into_iter().filter_map(|m| why_missing(m, answers)));
+        true
+    }
+
+    /// If `request` was an announcement: nobody was told, for this reason.
+    pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> bool {
+        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+            return false;
+        };
+        self.report_missing(job, members.into_iter().map(|m| (m, problem.to_owned())));
+        true
+    }
+
+    fn report_missing(&mut self, job: JobId, missing: impl Iterator<Item = (DaemonName, String)>) {
+        let members: Vec<(DaemonName, String)> = missing.collect();
+        if !members.is_empty() {
+            for (member, problem) in &members {
+                log::warn!("job {job}: {member}: {problem}");
+            }
+            let order = ManagerOrder::Missing { members };
+            self.errands.push_back(Errand { job, order, link: None });
+        }
+    }
+
+    /// Starts the manager of our share in another daemon's job, if we have one.
+    pub(super) fn obey_launch(&self, hands: &mut Hands<'_>, launch: &Launch) -> OrderAnswer {
+        let place = launch.shares.place_of(self.ring.name());
+        // The root manager was started before anybody was told.
+        let Some(place) = place.filter(|place| *place > 0) else { return OrderAnswer::Done };
+        match hands.jobs.start_branch(launch, place) {
+            Ok(()) => OrderAnswer::Done,
+            Err(e) => {
+                log::error!("job {}: {e:#}", launch.job);
+                let problem = format!("{e:#}").chars().take(MAX_PROBLEM).collect();
+                OrderAnswer::Failed { problem }
+            }
+        }
+    }
+}
+
+/// Why no manager runs at `member`, if that is so.
+fn why_missing(member: DaemonName, answers: &[Answer]) -> Option<(DaemonName, String)> {
+    let answer = answers.iter().find(|answer| answer.name == member);
+    let problem = match answer.map(|answer| frame::decode_message(answer.answer.as_bytes())) {
+        Some(Ok(OrderAnswer::Done)) => return None,
+        Some(Ok(OrderAnswer::Failed { problem })) => problem,
+        Some(_) => "the daemon there does not understand: is it of another release?".to_owned(),
+        None => "the daemon there did not answer".to_owned(),
+    };
+    Some((member, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> DaemonName {
+        DaemonName::new(text).unwrap()
+    }
+
+    #[test]
+    fn whoever_started_no_manager_is_named_with_the_reason() {
+        let answer = |of, answer| Answer { name: name(of), answer: payload_of(&answer) };
+        let failed = OrderAnswer::Failed { problem: "no more processes".to_owned() };
+        let answers = [
+            answer("h2", OrderAnswer::Done),
+            answer("h3", failed),
+            answer("h4", OrderAnswer::Unknown),
+        ];
+        let why = |member| why_missing(name(member), &answers).map(|(_, problem)| problem);
+        assert_eq!(why("h2"), None);
+        assert_eq!(why("h3").as_deref(), Some("no more processes"));
+        assert!(why("h4").unwrap().contains("release"));
+        assert!(why("h5").unwrap().contains("did not answer"));
+    }
+}

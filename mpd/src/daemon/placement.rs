@@ -1,0 +1,61 @@
+//! Which daemon runs which ranks of a job that was submitted here: the members as the pure placement
+//! wants them, and managers for what comes out.
+
+use anyhow::{Context, Result};
+use mpd_io::random;
+use mpd_proto::job::{JobSpec, Share, Shares};
+use mpd_proto::placement::{Candidate, PlacedHost, place};
+use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
+
+/// Where the ranks of a job run, and lines for its user.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) shares: Shares,
+    pub(crate) notices: Vec<String>,
+}
+
+/// A place for every rank among the live members of the ring.
+pub(crate) fn among(ring: &Ring, spec: &JobSpec) -> Result<Plan> {
+    let live = ring.records().filter(|record| record.standing == Standing::Live);
+    let mut candidates: Vec<Candidate> = live.map(candidate).collect();
+    if !candidates.iter().any(|candidate| candidate.member == *ring.name()) {
+        // On its way into the ring: its own host is there all the same.
+        candidates = vec![only(ring.name().clone())];
+    }
+    plan(spec, &candidates, ring.name())
+}
+
+/// Every rank on the host of this daemon, which is in no ring.
+pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
+    let name = DaemonName::new(name).context("the name of this daemon")?;
+    plan(spec, &[only(name.clone())], &name)
+        .context("no daemon is running here, so the job has this host alone")
+}
+
+fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
+    let placed = place(spec, candidates, origin)?;
+    let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices: placed.notices })
+}
+
+fn candidate(record: &Record) -> Candidate {
+    Candidate {
+        member: record.name.clone(),
+        addresses: record.addresses.clone(),
+        ncpus: record.ncpus,
+        ordinal: record.ordinal,
+    }
+}
+
+fn only(member: DaemonName) -> Candidate {
+    Candidate { member, addresses: Vec::new(), ncpus: super::cpus(), ordinal: 0 }
+}
+
+fn share(host: PlacedHost) -> Result<Share> {
+    Ok(Share {
+        member: host.member,
+        manager: Instance::from_bytes(random::bytes()?),
+        addresses: host.addresses,
+        ranks: host.ranks,
+    })
+}
