@@ -35,4 +35,6 @@ pub mod tree;
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
 mod raw;
 
-pub use raw::{adopt_inherited, ignore_signal, reserve_standard_descriptors, trim_memory};
+pub use raw::{
+    adopt_inherited, ignore_signal, part_large_blocks, reserve_standard_descriptors, trim_memory,
+};

@@ -331,6 +331,16 @@ pub fn trim_memory() {
     }
 }
 
+/// Keeps large blocks out of the heap, where the allocator can: small ones that outlive them would hold
+/// their memory. Left alone, it puts blocks of up to 32 MiB there as soon as one was freed.
+pub fn part_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a number of the allocator's own.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
+    }
+}
+
 /// A pidfd for a process that need not be our child.
 pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call on a number; what it returns is ours.

@@ -4,73 +4,80 @@ use std::time::Instant;
 
 use mpd_tests::surroundings::tell;
 
-use crate::rig::{up, without};
+use crate::rig::{Rig, kills_first, up, without};
 
 #[test]
 fn mpdboot_raises_the_ring_and_every_host_lists_it_in_the_order_of_the_file() {
     let Some(rig) = up() else { return };
-    let hosts = rig.all();
-    let ssh = format!("for i in $(seq 2 {}); do ssh h$i true & done; wait", rig.hosts());
+    let others = rig.circle()[1..].join(" ");
+    let ssh = format!("for host in {others}; do ssh $host true & done; wait");
     let begin = Instant::now();
-    rig.run("h1", &["sh", "-c", &ssh]);
+    rig.run(&rig.entry(), &["sh", "-c", &ssh]);
     let bare = begin.elapsed();
-    let begin = Instant::now();
-    rig.boot(&[]);
-    let boot = begin.elapsed();
+    let boot = rig.boot(&[]);
     tell(&format!(
-        "rig of {}: mpdboot {:.2} s, bare parallel ssh {:.2} s, ratio {:.2}",
+        "rig of {}, entry {}: mpdboot {:.2} s, bare parallel ssh {:.2} s, ratio {:.2}",
         rig.hosts(),
+        rig.entry(),
         boot.as_secs_f64(),
         bare.as_secs_f64(),
         boot.as_secs_f64() / bare.as_secs_f64()
     ));
-    rig.heals("booted", &hosts);
+    let hosts = rig.booted();
     for (at, host) in hosts.iter().enumerate() {
         let listed = rig.run(host, &["mpdtrace"]);
         let mut wanted = hosts.clone();
         wanted.rotate_left(at);
         assert_eq!(listed.lines().collect::<Vec<_>>(), wanted, "as {host} lists it");
     }
-    let laps = rig.run("h1", &["mpdringtest", "10"]);
+    let laps = rig.run(&hosts[0], &["mpdringtest", "10"]);
     assert!(laps.starts_with("time for 10 loops = "), "{laps}");
-    rig.ends("h2");
+    rig.ends(&hosts[1]);
 }
 
 #[test]
 fn a_host_that_is_powered_on_again_is_back_without_a_command() {
     let Some(mut rig) = up() else { return };
-    let hosts = rig.all();
+    let hosts = rig.circle();
     rig.boot(&["--keep"]);
     rig.heals("booted with --keep", &hosts);
-    // The booting host is a host like others.
-    for lost in ["h3", "h1"] {
+    // The booting host is a host like others, and its daemon, the first one, a daemon like others.
+    let kill_daemon = |rig: &Rig, host: &str| {
+        rig.kill_daemon(host);
+        rig.heals(&format!("kill -9 of the daemon of {host}, started again"), &hosts);
+    };
+    if kills_first() {
+        kill_daemon(&rig, &hosts[0]);
+    }
+    for lost in [&hosts[2], &hosts[0]] {
         rig.control(&["kill", lost]);
         rig.heals(&format!("power cut of {lost}"), &without(&hosts, &[lost]));
         rig.control(&["boot", lost]);
         rig.heals(&format!("{lost} powered on again"), &hosts);
     }
-    rig.kill_daemon("h2");
-    rig.heals("kill -9 of the daemon of h2, started again by its neighbour", &hosts);
-    rig.ends("h4");
+    kill_daemon(&rig, &hosts[1]);
+    rig.ends(&hosts[3]);
 }
 
 #[test]
 fn hosts_can_be_added_and_taken_away_and_the_ring_replaced() {
     let Some(rig) = up() else { return };
-    let hosts = rig.all();
+    let hosts = rig.circle();
+    let entry = rig.entry();
     let few = rig.host_file(&hosts[..4]);
-    rig.run("h1", &["mpdboot", "-f", &few]);
+    rig.run(&entry, &["mpdboot", "-f", &few]);
     rig.heals("booted", &hosts[..4]);
-    let again = rig.exec("h1", &["mpdboot", "-f", &few]);
+    let again = rig.exec(&entry, &["mpdboot", "-f", &few]);
     assert_eq!(again.status.code(), Some(1), "{}", crate::rig::text(&again));
     assert!(crate::rig::text(&again).contains("--replace"), "{}", crate::rig::text(&again));
     let more = rig.file("more", &(hosts[4..].join("\n") + "\n"));
-    rig.run("h1", &["mpdboot", "--add", "-f", &more]);
-    rig.heals("four added", &hosts);
-    rig.run("h5", &["mpdexit", "h2"]);
-    rig.heals("h2 told to leave", &without(&hosts, &["h2"]));
-    let all = rig.host_file(&hosts);
-    rig.run("h1", &["mpdboot", "--replace", "-f", &all]);
+    rig.run(&entry, &["mpdboot", "--add", "-f", &more]);
+    rig.heals("the others added", &hosts);
+    let (asked, told) = (&hosts[4], &hosts[1]);
+    rig.run(asked, &["mpdexit", told]);
+    rig.heals(&format!("{told} told to leave"), &without(&hosts, &[told]));
+    let all = rig.host_file(&rig.all());
+    rig.run(&entry, &["mpdboot", "--replace", "-f", &all]);
     rig.heals("replaced", &hosts);
-    rig.ends("h1");
+    rig.ends(&entry);
 }

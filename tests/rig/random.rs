@@ -6,15 +6,12 @@ use mpd_tests::random::Random;
 
 use mpd_tests::surroundings::tell;
 
-use crate::rig::up;
+use crate::rig::{number, up};
 
 #[test]
 fn after_any_operations_lists_agree_and_nothing_is_left() {
     let Some(mut rig) = up() else { return };
-    let count = |name: &str, default| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
-    let (operations, seed) = (count("MPD_RIG_OPERATIONS", 50), count("MPD_RIG_SEED", 1));
+    let (operations, seed) = (number("MPD_RIG_OPERATIONS", 50), number("MPD_RIG_SEED", 1));
     tell(&format!("rig: {operations} operations, MPD_RIG_SEED={seed}"));
     let mut random = Random::new(seed);
     rig.boot(&[]);

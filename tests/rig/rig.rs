@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use mpd_io::console::Console;
@@ -20,6 +21,8 @@ const NEVER: Duration = Duration::from_secs(90);
 
 pub(crate) struct Rig {
     hosts: usize,
+    /// Number of the host that the ring is booted from: everybody else enters through its daemon.
+    entry: usize,
     name: String,
     /// Process ids of the hosts' first processes, by number less one; 0 for one that is off.
     first: Vec<u32>,
@@ -29,23 +32,36 @@ pub(crate) struct Rig {
 
 /// A cluster of as many hosts as asked for, or none if this machine cannot carry one.
 pub(crate) fn up() -> Option<Rig> {
-    let hosts = std::env::var("MPD_RIG_HOSTS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let (hosts, entry) = (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1));
+    assert!((1..=hosts).contains(&entry), "MPD_RIG_ENTRY: no host {entry} of {hosts}");
     if setting("MPD_TEST_RIG").is_none() {
         skip("no rig here: it takes root, iproute2, nftables, openssh-server");
         return None;
     }
-    Some(Rig::new(hosts))
+    Some(Rig::new(hosts, entry))
+}
+
+/// Whether the daemon that was there first, through which all others entered, is killed before the lines of a
+/// test.
+pub(crate) fn kills_first() -> bool {
+    number("MPD_RIG_KILL_FIRST", 0) != 0
+}
+
+/// A number from the environment.
+pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
+    let parse = |text: String| text.parse().ok().unwrap_or_else(|| panic!("{name}={text}"));
+    std::env::var(name).map_or(default, parse)
 }
 
 impl Rig {
-    fn new(hosts: usize) -> Self {
+    fn new(hosts: usize, entry: usize) -> Self {
         let lock = File::create("/tmp/mpd-rig-tests.lock").expect("a lock file");
         let alone = Flock::lock(lock, FlockArg::LockExclusive).expect("the only rig");
         // The hosts do not see this machine's /tmp, but for what is shared with them.
         let share =
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
-        let mut rig = Self { hosts, name, first: vec![0; hosts], share, _alone: alone };
+        let mut rig = Self { hosts, entry, name, first: vec![0; hosts], share, _alone: alone };
         rig.control(&["up", &hosts.to_string()]);
         rig.look_up();
         rig
@@ -63,6 +79,19 @@ impl Rig {
     /// The names of all hosts.
     pub(crate) fn all(&self) -> Vec<String> {
         (1..=self.hosts).map(|n| format!("h{n}")).collect()
+    }
+
+    /// The host that the ring is booted from.
+    pub(crate) fn entry(&self) -> String {
+        format!("h{}", self.entry)
+    }
+
+    /// The names of all hosts as they follow each other in the ring: the one it is booted from is the first,
+    /// then the others in the order of the file.
+    pub(crate) fn circle(&self) -> Vec<String> {
+        let entry = self.entry();
+        let others = without(&self.all(), &[&entry]);
+        std::iter::once(entry).chain(others).collect()
     }
 
     fn script(&self) -> Command {
@@ -124,11 +153,27 @@ impl Rig {
         self.file("hosts", &(hosts.join("\n") + "\n"))
     }
 
-    /// Boots the ring of all hosts from the first one.
-    pub(crate) fn boot(&self, options: &[&str]) {
+    /// Runs `mpdboot` for all hosts; says how long that took.
+    pub(crate) fn boot(&self, options: &[&str]) -> Duration {
         let file = self.host_file(&self.all());
         let words: Vec<&str> = ["mpdboot", "-f", &file].iter().chain(options).copied().collect();
-        self.run("h1", &words);
+        let begin = Instant::now();
+        self.run(&self.entry(), &words);
+        begin.elapsed()
+    }
+
+    /// Waits until those that were booted are one ring, and kills the first daemon if that is asked for: what
+    /// follows is up to the rest. Gives the members as they follow each other, the host that the ring was
+    /// booted from first, or the one beside it.
+    pub(crate) fn booted(&self) -> Vec<String> {
+        let hosts = self.circle();
+        self.heals("booted", &hosts);
+        if !kills_first() {
+            return hosts;
+        }
+        self.kill_daemon(&hosts[0]);
+        self.heals(&format!("the first daemon, of {}, killed", hosts[0]), &hosts[1..]);
+        hosts[1..].to_vec()
     }
 
     fn rundir(&self, host: &str) -> PathBuf {
@@ -191,8 +236,9 @@ impl Rig {
         }
         let took = begin.elapsed();
         tell(&format!(
-            "rig of {}: {what}: one ring of {} after {:.2} s",
+            "rig of {}, entry h{}: {what}: one ring of {} after {:.2} s",
             self.hosts,
+            self.entry,
             hosts.len(),
             took.as_secs_f64()
         ));

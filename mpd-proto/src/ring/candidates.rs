@@ -130,9 +130,10 @@ impl Ring {
     /// The link to the rhs is gone. It is dialed again at once: who crashed refuses, who lives accepts.
     pub(super) fn rhs_gone(&mut self, now: Time, link: &Link) {
         self.reknit.rhs = None;
-        let pulse = self.config.timing.pulse;
-        if now - link.up < pulse {
-            self.reknit.not_before = link.up + pulse;
+        // Half a pulse, so that all know of a crash within a whole one.
+        let pause = self.config.timing.pulse / 2;
+        if now - link.up < pause {
+            self.reknit.not_before = link.up + pause;
         }
         self.event(Event::LostRhs(link.peer.name.clone()));
     }

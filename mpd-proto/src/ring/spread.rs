@@ -48,8 +48,9 @@ impl Ring {
     }
 
     fn send_list(&mut self, id: LinkId) {
-        let records: Vec<Record> = self.list.told().map(|record| self.aged(record)).collect();
-        let mut chunks: Vec<Vec<Record>> = records.chunks(LIST_CHUNK).map(<[_]>::to_vec).collect();
+        let told: Vec<&Record> = self.list.told().collect();
+        let aged = |chunk: &[&Record]| chunk.iter().map(|record| self.aged(record)).collect();
+        let mut chunks: Vec<Vec<Record>> = told.chunks(LIST_CHUNK).map(aged).collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
         }

@@ -51,6 +51,8 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
+    // Whole lists of members go to those who enter, and leave no holes behind.
+    mpd_io::part_large_blocks();
     let told = cli.tell_ready.then(|| adopt_inherited(3)).transpose()?.map(File::from);
     let mut ready = Ready(told);
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
