@@ -148,7 +148,7 @@ impl RunDir {
     fn check(&self) -> Result<(), RunDirError> {
         let metadata = fs::symlink_metadata(&self.path).map_err(|e| Self::system(&self.path, e))?;
         let problem = if metadata.uid() != geteuid().as_raw() {
-            format!("belongs to {}", user_name(metadata.uid()))
+            format!("belongs to user {}", user_name(metadata.uid()))
         } else if !metadata.is_dir() {
             "is not a directory".to_owned()
         } else if metadata.permissions().mode() & 0o077 != 0 {
@@ -307,7 +307,7 @@ impl RunDir {
         };
         let peer = conn.peer().map_err(|e| Self::system(&socket, e))?;
         if peer.uid() != geteuid().as_raw() {
-            let problem = format!("the daemon there belongs to {}", user_name(peer.uid()));
+            let problem = format!("the daemon there belongs to user {}", user_name(peer.uid()));
             return Err(RunDirError::Unsafe { path: socket.display().to_string(), problem });
         }
         Ok(Some(conn))
@@ -323,10 +323,11 @@ pub fn host_name() -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-fn user_name(uid: u32) -> String {
+/// What this user is called; the number, if nobody knows.
+pub fn user_name(uid: u32) -> String {
     match User::from_uid(uid.into()) {
-        Ok(Some(user)) => format!("user {}", user.name),
-        _ => format!("user {uid}"),
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
     }
 }
 

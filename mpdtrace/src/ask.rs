@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest, RingView, Word};
+use mpd_proto::message::{ConsoleReply, HostedPart, RingRequest, RingView, Word};
 use mpd_proto::ring::DaemonName;
 
 pub use mpd_io::console::PATIENCE;
@@ -104,6 +104,44 @@ pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
     match one(rundir, RingRequest::Census, RING_PATIENCE)? {
         ConsoleReply::Census { members, missing, depth } => Ok(Census { members, missing, depth }),
         _ => Err(AskError::Unfit),
+    }
+}
+
+/// The jobs of the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The daemon that was asked.
+    pub me: DaemonName,
+    /// What runs where, this host first, then in the order of the ring.
+    pub jobs: Vec<HostedPart>,
+    /// Live members that did not answer.
+    pub missing: Vec<DaemonName>,
+}
+
+/// What runs in the ring.
+///
+/// # Errors
+/// [`AskError`].
+pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
+    let mut console = Console::ask(rundir, RingRequest::Jobs)?;
+    let mut all = Vec::new();
+    loop {
+        match console.answer(Some(RING_PATIENCE))? {
+            ConsoleReply::Jobs { jobs, more: true, .. } => all.extend(jobs),
+            ConsoleReply::Jobs { me, jobs, missing, more: false } => {
+                all.extend(jobs);
+                // Later parts of a host come behind it; a stable sort keeps their order.
+                let mut hosts: Vec<DaemonName> = Vec::new();
+                for part in &all {
+                    if hosts.last() != Some(&part.host) && !hosts.contains(&part.host) {
+                        hosts.push(part.host.clone());
+                    }
+                }
+                all.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
+                return Ok(Listing { me, jobs: all, missing });
+            }
+            _ => return Err(AskError::Unfit),
+        }
     }
 }
 

@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Command, CommandFactory as _, Parser};
+use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
+use mpd_proto::message::JobRef;
+
+use crate::jobs::Wish;
 
 /// Which daemon to ask.
 #[derive(Clone, Debug, Default, Args)]
@@ -137,6 +140,114 @@ pub struct ExitCli {
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
+}
+
+/// List the jobs of the ring.
+///
+/// A block of lines for each process of each job: the job's id, alias and user, the host, the process
+/// id, that of the manager there (sid), the rank and the program. With -u only jobs of that user, with
+/// -a or -j only those that have the alias or the id. No such job means no output. Hosts that did not
+/// answer are named, with exit code 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdlistjobs", version, after_help = PLACES)]
+pub struct ListjobsCli {
+    /// Only jobs of this user
+    #[arg(short, long, value_name = "USER")]
+    pub user: Option<String>,
+
+    /// Only jobs that are called so
+    #[arg(short, long, value_name = "ALIAS")]
+    pub alias: Option<String>,
+
+    /// Only this job: NUMBER@HOST, or NUMBER for one that was started here
+    #[arg(short, long, value_name = "JOBID", value_parser = job)]
+    pub jobid: Option<JobRef>,
+
+    /// A line for each process: HOST PID SID
+    #[arg(long)]
+    pub sss: bool,
+
+    /// Each job with its hosts, each host with its processes
+    #[arg(long, conflicts_with = "sss")]
+    pub tree: bool,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl ListjobsCli {
+    /// Which jobs are to be listed.
+    pub fn wish(&self) -> Wish {
+        Wish { user: self.user.clone(), alias: self.alias.clone(), job: self.jobid.clone() }
+    }
+}
+
+/// End a job of the ring.
+///
+/// Its processes are killed on all hosts. Silent, and back as soon as the job's manager has been told;
+/// mpirun of that job says what became of it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdkilljob", version, after_help = PLACES)]
+#[command(group = ArgGroup::new("which").required(true))]
+pub struct KilljobCli {
+    /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
+    #[arg(value_name = "JOBID", value_parser = job, group = "which")]
+    pub jobid: Option<JobRef>,
+
+    /// All jobs that are called so
+    #[arg(short, long, value_name = "ALIAS", group = "which")]
+    pub alias: Option<String>,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl KilljobCli {
+    /// Which job.
+    pub fn job(&self) -> JobRef {
+        meant(self.jobid.as_ref(), self.alias.as_deref())
+    }
+}
+
+/// Send a signal to the ranks of a job.
+///
+/// Silent, and back as soon as the job's manager has been told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdsigjob", version, after_help = PLACES)]
+#[command(group = ArgGroup::new("which").required(true))]
+pub struct SigjobCli {
+    /// A number, or a name: INT, SIGINT or -INT
+    #[arg(value_name = "SIGNAL", value_parser = crate::signal::parse)]
+    pub signal: u8,
+
+    /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
+    #[arg(short, long, value_name = "JOBID", value_parser = job, group = "which")]
+    pub jobid: Option<JobRef>,
+
+    /// All jobs that are called so
+    #[arg(short, long, value_name = "ALIAS", group = "which")]
+    pub alias: Option<String>,
+
+    /// Only to the process of each rank
+    #[arg(short, long)]
+    pub single: bool,
+
+    /// To the process group of each rank; this is the default
+    #[arg(short, long, conflicts_with = "single")]
+    pub group: bool,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl SigjobCli {
+    /// Which job.
+    pub fn job(&self) -> JobRef {
+        meant(self.jobid.as_ref(), self.alias.as_deref())
+    }
 }
 
 /// Remove what a daemon that died left behind.
@@ -270,6 +381,9 @@ pub fn commands() -> Vec<Command> {
         PingCli::command(),
         ExitCli::command(),
         AllexitCli::command(),
+        ListjobsCli::command(),
+        KilljobCli::command(),
+        SigjobCli::command(),
         CleanupCli::command(),
         CheckCli::command(),
         HelpCli::command(),
@@ -280,6 +394,22 @@ const PLACES: &str = "\
 The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
 the last two with -NAME behind for a ring that has a name.
 Exit codes: 0, 1 for a failure (told on standard error), 2 for a wrong command line.";
+
+/// The one of the two that was given.
+fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {
+    job.cloned().unwrap_or_else(|| JobRef::Alias(alias.unwrap_or_default().to_owned()))
+}
+
+/// `NUMBER` or `NUMBER@HOST`.
+fn job(text: &str) -> Result<JobRef, String> {
+    match text.parse() {
+        Ok(number) => Ok(JobRef::Number(number)),
+        Err(_) => text
+            .parse()
+            .map(JobRef::Id)
+            .map_err(|_| "NUMBER or NUMBER@HOST is needed, as 'mpdlistjobs' lists it".to_owned()),
+    }
+}
 
 /// A duration in seconds, fractions allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -299,6 +429,15 @@ mod tests {
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
         for bad in ["", "x", "-1", "inf", "nan", "1e9"] {
             assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_a_number_or_an_id() {
+        assert_eq!(job("3"), Ok(JobRef::Number(3)));
+        assert_eq!(job("3@h1"), Ok(JobRef::Id("3@h1".parse().unwrap())));
+        for bad in ["", "x", "-1", "@h1", "3@", "3@a b"] {
+            assert!(job(bad).is_err(), "{bad}");
         }
     }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest, Word};
+use mpd_proto::message::{ConsoleReply, HostedPart, JobPart, JobRef, RankRun, RingRequest, Word};
+use mpd_proto::rankset::RankSet;
 use mpd_proto::ring::{Address, Instance, Standing};
 use support::{Act, Daemon, command, done, event, finish, home, name, refusal, ring, run, way};
 
@@ -129,6 +130,9 @@ fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
         ("mpdringtest", &[]),
         ("mpdallexit", &[]),
         ("mpdexit", &["localmpd"]),
+        ("mpdlistjobs", &[]),
+        ("mpdkilljob", &["1"]),
+        ("mpdsigjob", &["INT", "-j", "1"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -153,7 +157,9 @@ fn a_daemon_that_is_silent_closes_babbles_or_answers_beside_the_point_is_told_ap
     let alien = Daemon::new(|_| vec![Act::Bytes(b"\0\0\0\x0b\0{\"huh\":{}}".to_vec())]);
     assert!(alien.run("mpdallexit", &[]).bad("mpdallexit").contains("malformed message"));
     let beside = Daemon::new(|_| done(&[]));
-    for (program, words) in [("mpdtrace", &[][..]), ("mpdringtest", &[]), ("mpdping", &["h"])] {
+    for (program, words) in
+        [("mpdtrace", &[][..]), ("mpdringtest", &[]), ("mpdping", &["h"]), ("mpdlistjobs", &[])]
+    {
         assert!(beside.run(program, words).bad(program).contains("does not fit the question"));
     }
 }
@@ -167,6 +173,9 @@ fn without_a_daemon_each_tool_says_how_to_start_one() {
         ("mpdringtest", &["5"]),
         ("mpdallexit", &[]),
         ("mpdexit", &["h2"]),
+        ("mpdlistjobs", &[]),
+        ("mpdkilljob", &["1"]),
+        ("mpdsigjob", &["INT", "-j", "1"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -222,11 +231,106 @@ fn mpdexit_finds_members_as_they_are_listed() {
 #[test]
 fn members_that_could_not_be_told_are_named() {
     let daemon = Daemon::new(|_| done(&["h4", "h7"]));
-    for (program, words) in [("mpdallexit", &[][..]), ("mpdexit", &["localmpd"])] {
+    for (program, words) in [
+        ("mpdallexit", &[][..]),
+        ("mpdexit", &["localmpd"]),
+        ("mpdkilljob", &["-a", "x"]),
+        ("mpdsigjob", &["9", "-a", "x"]),
+    ] {
         let err = daemon.run(program, words).bad(program);
         assert_eq!(err, format!("{program}: no answer from h4, h7\n"));
     }
     assert_eq!(Daemon::new(|_| done(&[])).run("mpdallexit", &[]).good(), "");
+}
+
+/// One process of a job on a host.
+fn running(host: &str, job: &str, alias: Option<&str>, rank: u32, program: &str) -> HostedPart {
+    let ranks = RankSet::from_ranges(vec![(rank, rank)]);
+    let run = RankRun { program: program.into(), ranks, pids: vec![100 + rank] };
+    let part = JobPart {
+        job: job.parse().unwrap(),
+        alias: alias.map(str::to_owned),
+        user: "ada".into(),
+        manager: 99,
+        runs: vec![run],
+    };
+    HostedPart { host: name(host), part }
+}
+
+#[test]
+fn mpdlistjobs_lists_all_pages_by_host_in_each_form() {
+    let daemon = Daemon::new(|_| {
+        let reply = |jobs: &[HostedPart], missing: &[&str], more| {
+            Act::Say(ConsoleReply::Jobs {
+                me: name("h1"),
+                jobs: jobs.to_vec(),
+                missing: missing.iter().map(|text| name(text)).collect(),
+                more,
+            })
+        };
+        let first = [
+            running("h1", "1@h1", Some("x"), 0, "a"),
+            running("h2", "1@h1", Some("x"), 1, NAUGHTY),
+        ];
+        let second = [running("h1", "2@h2", None, 0, "b")];
+        vec![reply(&first, &[], true), reply(&second, &[], false)]
+    });
+    let all = "h1 100 99\nh1 100 99\nh2 101 99\n";
+    assert_eq!(daemon.run("mpdlistjobs", &["--sss"]).good(), all);
+    assert_eq!(daemon.asked(), [RingRequest::Jobs]);
+    let text = daemon.run("mpdlistjobs", &["-j", "1", "-u", "ada"]).good();
+    assert_eq!(text.matches("jobid    = 1@h1\njobalias = x\n").count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 2 * 9);
+    assert_eq!(daemon.run("mpdlistjobs", &["-a", "nobody"]).good(), "");
+    let tree = daemon.run("mpdlistjobs", &["--tree"]).good();
+    assert!(tree.starts_with("1@h1 'x' of ada\n  h1: manager 99\n    rank 0: 100 a\n"), "{tree}");
+    let json = daemon.run("mpdlistjobs", &["--json"]).good();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["jobs"][0]["hosts"][1]["processes"][0]["program"], NAUGHTY);
+    assert_eq!(daemon.run("mpdlistjobs", &["-j", "x"]).code, 2);
+}
+
+#[test]
+fn mpdlistjobs_names_hosts_that_did_not_answer() {
+    let daemon = Daemon::new(|_| {
+        let (me, jobs, missing) = (name("h1"), vec![], vec![name("h3")]);
+        vec![Act::Say(ConsoleReply::Jobs { me, jobs, missing, more: false })]
+    });
+    let err = daemon.run("mpdlistjobs", &[]).bad("mpdlistjobs");
+    assert_eq!(err, "mpdlistjobs: no answer from h3\n");
+}
+
+#[test]
+fn mpdkilljob_and_mpdsigjob_name_the_job_as_the_user_did() {
+    let daemon = Daemon::new(|_| done(&[]));
+    let asked = |program, words: &[&str]| {
+        assert_eq!(daemon.run(program, words).good(), "", "{words:?}");
+        daemon.asked().last().cloned().unwrap()
+    };
+    let (number, id) = (JobRef::Number(3), JobRef::Id("3@h2".parse().unwrap()));
+    let alias = JobRef::Alias("x".into());
+    assert_eq!(asked("mpdkilljob", &["3"]), RingRequest::KillJob { job: number.clone() });
+    assert_eq!(asked("mpdkilljob", &["3@h2"]), RingRequest::KillJob { job: id.clone() });
+    assert_eq!(asked("mpdkilljob", &["-a", "x"]), RingRequest::KillJob { job: alias.clone() });
+    let signal = |job, signal, single| RingRequest::SignalJob { job, signal, single };
+    assert_eq!(asked("mpdsigjob", &["-INT", "-j", "3"]), signal(number, 2, false));
+    assert_eq!(asked("mpdsigjob", &["SIGUSR1", "-g", "-j", "3@h2"]), signal(id, 10, false));
+    assert_eq!(asked("mpdsigjob", &["9", "-a", "x", "-s"]), signal(alias, 9, true));
+    let wrong: [(&str, &[&str]); 8] = [
+        ("mpdkilljob", &[]),
+        ("mpdkilljob", &["3", "-a", "x"]),
+        ("mpdkilljob", &["h1"]),
+        ("mpdsigjob", &["INT"]),
+        ("mpdsigjob", &["-j", "3"]),
+        ("mpdsigjob", &["NOSUCH", "-j", "3"]),
+        ("mpdsigjob", &["99", "-j", "3"]),
+        ("mpdsigjob", &["INT", "-j", "3", "-s", "-g"]),
+    ];
+    for (program, words) in wrong {
+        assert_eq!(daemon.run(program, words).code, 2, "{program} {words:?}");
+    }
+    let nobody = Daemon::new(|_| refusal("no job 3@h1; 'mpdlistjobs' lists them"));
+    assert!(nobody.run("mpdkilljob", &["3"]).bad("mpdkilljob").contains("no job 3@h1"));
 }
 
 #[test]
@@ -427,7 +531,17 @@ fn every_tool_gets_its_man_page_and_completions() {
     let directory = tempfile::tempdir().unwrap();
     let docs = directory.path().join("docs");
     run("mpdtrace", directory.path(), &["--generate-docs", docs.to_str().unwrap()]).good();
-    for tool in ["mpdtrace", "mpdringtest", "mpdallexit", "mpdexit", "mpdcleanup", "mpdping"] {
+    for tool in [
+        "mpdtrace",
+        "mpdringtest",
+        "mpdallexit",
+        "mpdexit",
+        "mpdlistjobs",
+        "mpdkilljob",
+        "mpdsigjob",
+        "mpdcleanup",
+        "mpdping",
+    ] {
         assert!(docs.join(format!("man/{tool}.1")).exists(), "{tool}");
         assert!(docs.join(format!("completions/bash/{tool}.bash")).exists(), "{tool}");
         assert!(docs.join(format!("completions/zsh/_{tool}")).exists(), "{tool}");

@@ -11,8 +11,10 @@ mod basics;
 mod daemon;
 mod exit_codes;
 mod job_links;
+mod jobs;
 mod kill;
 mod limits;
+mod manager;
 mod members;
 mod mpi;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{JobId, Rank};
 use crate::job::{Failure, RankEnd};
+use crate::message::jobs::{HostedPart, JobRef};
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
@@ -30,6 +31,23 @@ pub enum RingRequest {
     },
     /// Every member shall leave: [`ConsoleReply::Done`].
     ExitAll,
+    /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
+    Jobs,
+    /// The job shall end: [`ConsoleReply::Done`] as soon as its root manager is told, or refused if there
+    /// is none.
+    KillJob {
+        /// Which.
+        job: JobRef,
+    },
+    /// The ranks of the job shall get a signal: answered as [`RingRequest::KillJob`].
+    SignalJob {
+        /// Which.
+        job: JobRef,
+        /// The signal's number.
+        signal: u8,
+        /// Only to the rank's own process, not to its process group.
+        single: bool,
+    },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
     /// A connection to the daemon of another host and back: [`ConsoleReply::Pong`] or refused with
@@ -88,6 +106,17 @@ pub enum ConsoleReply {
     Done {
         /// Live members that could not be told in time.
         missing: Vec<DaemonName>,
+    },
+    /// Jobs of the ring, or a part of them.
+    Jobs {
+        /// The daemon that was asked.
+        me: DaemonName,
+        /// What runs where, this host first, then in the order of the ring.
+        jobs: Vec<HostedPart>,
+        /// Live members that did not answer in time.
+        missing: Vec<DaemonName>,
+        /// Whether another reply follows.
+        more: bool,
     },
     /// Something happened to the ring.
     Event(Happening),

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::id::JobId;
 use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
+use crate::message::jobs::{MAX_RUNS, RankRun};
 use crate::ring::{DaemonName, Instance};
 
 /// First message on a connection to the daemon's Unix socket.
@@ -61,6 +63,8 @@ pub enum ManagerOrder {
     Signal {
         /// Its number.
         signal: u8,
+        /// Only to the rank's own process, not to its process group.
+        single: bool,
     },
     /// A manager of this job connected to the daemon's port; the connection travels with the first byte
     /// as a descriptor.
@@ -112,6 +116,15 @@ pub struct StartJob {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerReport {
+    /// Ranks of the job that run here: when they were started, and for each new daemon. Later ones add
+    /// to earlier ones.
+    Ranks {
+        /// What its user calls the job.
+        alias: Option<String>,
+        /// The ranks.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
+        runs: Vec<RankRun>,
+    },
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code given to the console.

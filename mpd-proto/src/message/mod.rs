@@ -4,6 +4,7 @@
 
 mod console;
 mod greeting;
+mod jobs;
 mod manager;
 mod order;
 mod ring;
@@ -13,6 +14,7 @@ pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
+pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
 pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
 pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{

@@ -3,8 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::id::JobId;
 use crate::job::{JobKey, Shares};
+use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::ring::DaemonName;
 
 /// Acted on once by each member.
@@ -22,6 +24,25 @@ pub enum Order {
     LeaveAll,
     /// Hosts that have a share start a manager for the job.
     Launch(Launch),
+    /// Say which jobs run here: [`OrderAnswer::Jobs`].
+    ListJobs {
+        /// An answer has little room: this part of what there is to say, counted from 0.
+        page: u32,
+    },
+    /// Where the root manager of the job is, the job is ended.
+    KillJob {
+        /// Which.
+        job: JobRef,
+    },
+    /// Where the root manager of the job is, it signals the ranks.
+    SignalJob {
+        /// Which.
+        job: JobRef,
+        /// The signal's number.
+        signal: u8,
+        /// Only the rank's own process, not its process group.
+        single: bool,
+    },
 }
 
 /// A job as its hosts learn of it. The specification is not here: it may be large and holds the user's
@@ -63,6 +84,16 @@ impl Launch {
 pub enum OrderAnswer {
     /// It has been seen to.
     Done,
+    /// There is no root manager of such a job here.
+    NoSuchJob,
+    /// What runs here.
+    Jobs {
+        /// A part of it.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
+        jobs: Vec<JobPart>,
+        /// Whether there is a next page.
+        more: bool,
+    },
     /// The order makes no sense here.
     Unknown,
     /// It cannot be carried out here.

@@ -361,8 +361,10 @@ impl Peer {
             }
             (State::Manager(job), Kind::Control) => {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
-                let ManagerReport::Ended { code } = report;
-                jobs.ended(job, code);
+                match report {
+                    ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
+                    ManagerReport::Ended { code } => jobs.ended(job, code),
+                }
                 Ok(Some(Verdict::Keep))
             }
             _ => Err("a frame that is not expected here".into()),

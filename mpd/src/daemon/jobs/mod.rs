@@ -5,6 +5,7 @@
 //! manager (started by a former daemon) is no child of ours; what it leaves is found by control group
 //! or cookie, by a helper process.
 
+mod listing;
 mod records;
 mod start;
 
@@ -16,16 +17,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::Conn;
-use mpd_io::rundir::RunDir;
+use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::frame::Kind;
-use mpd_proto::job::{JobKey, JobSpec, Shares};
+use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
-    ConsoleReply, JobRecord, JobSummary, Launch, ManagerOrder, Opening, StartJob,
+    ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, Opening,
+    RankRun, StartJob,
 };
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::jobs::records::Records;
 use crate::daemon::peers::Peers;
@@ -54,6 +56,9 @@ struct Job {
     connected: bool,
     /// Unknown for a job of a former daemon whose manager has not registered yet.
     manager: Option<Pid>,
+    /// What its user calls it, and its ranks here, as its manager says.
+    alias: Option<String>,
+    runs: Vec<RankRun>,
     /// Whether the manager is our child, so that its orphans come to us.
     ours: bool,
     ended: bool,
@@ -69,6 +74,14 @@ struct Part {
     key: JobKey,
 }
 
+/// A job whose root manager is here.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub(crate) job: JobId,
+    /// Whether it can be spoken to.
+    pub(crate) connected: bool,
+}
+
 /// What a manager gets besides its order.
 struct Given<'a> {
     /// The console, its output and its error.
@@ -82,6 +95,8 @@ struct Given<'a> {
 pub(crate) struct Jobs {
     name: String,
     host: String,
+    /// Whose jobs these are.
+    user: String,
     records: Records,
     jobs: BTreeMap<JobId, Job>,
     /// Number of the last job that this daemon, or one before it, accepted.
@@ -101,6 +116,7 @@ impl Jobs {
         Self {
             name: name.to_owned(),
             host: host.to_owned(),
+            user: listing::shortened(&user_name(geteuid().as_raw())),
             records: Records::new(rundir),
             jobs: BTreeMap::new(),
             last: 0,
@@ -177,6 +193,9 @@ impl Jobs {
         let spec = &submission.encoded;
         self.start(launch, 0, Given { console, spec, notices })?;
         self.last = self.last.max(launch.job.number());
+        if let Some(job) = self.jobs.get_mut(&launch.job) {
+            job.alias.clone_from(&submission.spec.alias);
+        }
         Ok(())
     }
 
@@ -236,6 +255,8 @@ impl Jobs {
             part: Some(part),
             connected: true,
             manager: Some(pid),
+            alias: None,
+            runs: Vec::new(),
             ours: true,
             ended: false,
         };
@@ -274,6 +295,44 @@ impl Jobs {
         Some((id, &job.part.as_ref()?.key))
     }
 
+    /// The manager of a job says what runs of it. What is too much is left out.
+    pub(crate) fn running(&mut self, id: &JobId, alias: Option<String>, runs: Vec<RankRun>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.alias = alias;
+        let mut ranks: usize = job.runs.iter().map(|run| run.pids.len()).sum();
+        for mut run in runs.into_iter().filter(RankRun::is_sound) {
+            ranks += run.pids.len();
+            if ranks > MAX_RANKS as usize || job.runs.len() >= MAX_RUNS {
+                return log::warn!("job {id}: too many ranks here to list them all");
+            }
+            run.program = listing::shortened(&run.program);
+            job.runs.push(run);
+        }
+    }
+
+    /// What runs here, in pages, and whether there is a next one.
+    pub(crate) fn listing(&self, page: u32) -> (Vec<JobPart>, bool) {
+        let part = |(id, job): (&JobId, &Job)| JobPart {
+            job: id.clone(),
+            alias: job.alias.as_deref().map(listing::shortened),
+            user: self.user.clone(),
+            manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
+            runs: job.runs.clone(),
+        };
+        listing::page(self.jobs.iter().map(part), page)
+    }
+
+    /// Jobs that are meant and whose root manager is here.
+    pub(crate) fn roots(&self, meant: &JobRef) -> Vec<Root> {
+        let root = |(id, job): (&JobId, &Job)| {
+            // The root is where the job was accepted.
+            let here = job.part.as_ref().map_or(id.daemon() == self.name, |part| part.place == 0);
+            let found = here && !job.ended && meant.means(id, job.alias.as_deref());
+            found.then(|| Root { job: id.clone(), connected: job.connected })
+        };
+        self.jobs.iter().filter_map(root).collect()
+    }
+
     /// The manager of `job` says that its job is over and nothing is left.
     pub(crate) fn ended(&mut self, id: &JobId, code: u8) {
         if let Some(job) = self.jobs.get_mut(id) {
@@ -303,6 +362,7 @@ impl Jobs {
                 known.manager = Some(Pid::from_raw(pid));
                 known.part = Some(Part { place, manager, key });
                 known.connected = true;
+                known.runs.clear();
                 Ok(id)
             }
             _ => Err(format!("job {id} is not known here")),
@@ -319,6 +379,8 @@ impl Jobs {
                 part: None,
                 connected: false,
                 manager: None,
+                alias: None,
+                runs: Vec::new(),
                 ours: false,
                 ended: false,
                 record,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mpd_proto::Time;
-use mpd_proto::message::{ConsoleReply, MemberView, Order, RingRequest, RingView};
+use mpd_proto::message::{ConsoleReply, JobRef, MemberView, Order, RingRequest, RingView};
 use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, RequestId, Standing};
 
 use crate::daemon::membership::orders::payload_of;
@@ -28,6 +28,13 @@ pub(super) enum Wanted {
     Muster,
     /// The order to end; those are missing already.
     End(Vec<DaemonName>),
+    /// A page of the jobs of all; those were missing for the one before.
+    Jobs {
+        page: u32,
+        missing: Vec<DaemonName>,
+    },
+    /// Something is to happen to this job.
+    Job(JobRef),
 }
 
 #[derive(Debug)]
@@ -63,6 +70,11 @@ impl Asks {
 
     pub(super) fn wanted(&self, request: RequestId) -> Option<Wanted> {
         self.asks.get(&request).map(|ask| ask.wanted.clone())
+    }
+
+    /// Takes a request off the books; gives its console.
+    pub(super) fn end(&mut self, request: RequestId) -> Option<usize> {
+        self.asks.remove(&request).map(|ask| ask.console)
     }
 
     /// The scatter reached everybody; now the list has to say so.
@@ -118,6 +130,13 @@ impl Membership {
             RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
             RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
+            RingRequest::Jobs => self.list_jobs(hands, console),
+            RingRequest::KillJob { job } => {
+                self.order_job(hands, console, job, |job| Order::KillJob { job });
+            }
+            RingRequest::SignalJob { job, signal, single } => {
+                self.order_job(hands, console, job, |job| Order::SignalJob { job, signal, single });
+            }
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
                 let text = format!("watching the ring from {}", self.ring.name());
@@ -168,7 +187,12 @@ impl Membership {
         for (_, ask) in std::mem::take(&mut self.asks.asks) {
             let reply = match ask.wanted {
                 Wanted::End(missing) => ConsoleReply::Done { missing },
-                Wanted::Laps | Wanted::Census | Wanted::Departure(_) | Wanted::Muster => {
+                Wanted::Laps
+                | Wanted::Census
+                | Wanted::Departure(_)
+                | Wanted::Muster
+                | Wanted::Jobs { .. }
+                | Wanted::Job(_) => {
                     ConsoleReply::Refused { problem: "this daemon is ending".to_owned() }
                 }
             };
@@ -176,7 +200,13 @@ impl Membership {
         }
     }
 
-    fn scatter(&mut self, hands: &mut Hands<'_>, console: usize, wanted: Wanted, order: &Order) {
+    pub(super) fn scatter(
+        &mut self,
+        hands: &mut Hands<'_>,
+        console: usize,
+        wanted: Wanted,
+        order: &Order,
+    ) {
         let request = self.asks.add(console, wanted);
         self.tell(hands, Input::Scatter(request, payload_of(order)));
     }

@@ -2,6 +2,7 @@
 
 mod asks;
 mod events;
+mod jobs;
 mod keep;
 mod launch;
 mod orders;

@@ -1,10 +1,11 @@
 //! Orders that came round the ring by scatter, and what became of our own.
 
 use mpd_proto::frame;
-use mpd_proto::message::{Answer, ConsoleReply, Order, OrderAnswer, Payload, Word};
+use mpd_proto::message::{Answer, ConsoleReply, ManagerOrder, Order, OrderAnswer, Payload, Word};
 use mpd_proto::ring::{DaemonName, RequestId};
 
 use crate::daemon::membership::asks::Wanted;
+use crate::daemon::membership::jobs::outcome;
 use crate::daemon::membership::{Farewell, Hands, Membership};
 
 impl Membership {
@@ -26,6 +27,14 @@ impl Membership {
             Ok(Order::LeaveAll) => {
                 self.leave(hands.now, Farewell::WithAll);
                 OrderAnswer::Done
+            }
+            Ok(Order::ListJobs { page }) => {
+                let (jobs, more) = hands.jobs.listing(page);
+                OrderAnswer::Jobs { jobs, more }
+            }
+            Ok(Order::KillJob { job }) => self.obey_job(hands, &job, &ManagerOrder::Kill),
+            Ok(Order::SignalJob { job, signal, single }) => {
+                self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
             }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Err(e) => {
@@ -50,7 +59,8 @@ impl Membership {
         }
         match self.asks.wanted(request) {
             Some(Wanted::Census) => {
-                let members = self.in_ring_order(answers.iter().filter_map(word).collect());
+                let words = answers.iter().filter_map(word).collect();
+                let members = self.in_ring_order(words, |word| &word.name);
                 self.finish(request, ConsoleReply::Census { members, missing, depth });
             }
             Some(Wanted::Departure(member)) if missing.is_empty() => {
@@ -63,6 +73,12 @@ impl Membership {
                 before.extend(missing);
                 self.finish(request, ConsoleReply::Done { missing: before });
             }
+            Some(Wanted::Jobs { page, missing: mut before }) => {
+                before.retain(|name| !missing.contains(name));
+                before.extend(missing);
+                self.listed(hands, request, page, answers, before);
+            }
+            Some(Wanted::Job(job)) => self.finish(request, outcome(&job, answers, missing)),
             Some(Wanted::Laps) | None => {}
         }
     }
@@ -74,10 +90,14 @@ impl Membership {
         }
     }
 
-    fn in_ring_order(&self, mut words: Vec<Word>) -> Vec<Word> {
+    pub(super) fn in_ring_order<T>(
+        &self,
+        mut said: Vec<T>,
+        by: impl Fn(&T) -> &DaemonName,
+    ) -> Vec<T> {
         let order = self.ring.members();
-        words.sort_by_cached_key(|word| order.iter().position(|name| *name == word.name));
-        words
+        said.sort_by_cached_key(|one| order.iter().position(|name| name == by(one)));
+        said
     }
 }
 
@@ -91,6 +111,10 @@ fn word(answer: &Answer) -> Option<Word> {
         OrderAnswer::Word { version, pid, jobs, hops } => {
             Some(Word { name: answer.name.clone(), version, pid, jobs, hops })
         }
-        OrderAnswer::Done | OrderAnswer::Unknown | OrderAnswer::Failed { .. } => None,
+        OrderAnswer::Done
+        | OrderAnswer::NoSuchJob
+        | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Unknown
+        | OrderAnswer::Failed { .. } => None,
     }
 }

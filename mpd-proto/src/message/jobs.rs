@@ -1,0 +1,134 @@
+//! Words about jobs that run: which one is meant, and what of it runs on a host.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+use crate::id::JobId;
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
+
+/// Most ranks in one [`RankRun`]; more are several.
+pub const MAX_RUN: usize = 4096;
+
+/// Most runs in one [`JobPart`].
+pub const MAX_RUNS: usize = 4096;
+
+/// The job, or the jobs, that a user means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum JobRef {
+    /// The one of this number that the daemon which is asked has accepted.
+    Number(u64),
+    /// This one.
+    Id(JobId),
+    /// All that their users call so.
+    Alias(String),
+}
+
+impl JobRef {
+    /// The same, as any daemon of the ring understands it, after `daemon` was asked.
+    pub fn as_asked_of(self, daemon: &DaemonName) -> Self {
+        match self {
+            // A daemon's name is always fit for an id.
+            Self::Number(number) => JobId::new(number, daemon.as_str()).map_or(self, Self::Id),
+            Self::Id(_) | Self::Alias(_) => self,
+        }
+    }
+
+    /// Whether a job of this id and alias is meant. Numbers mean none.
+    pub fn means(&self, job: &JobId, alias: Option<&str>) -> bool {
+        match self {
+            Self::Number(_) => false,
+            Self::Id(id) => id == job,
+            Self::Alias(text) => alias == Some(text),
+        }
+    }
+}
+
+impl fmt::Display for JobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "job {number}"),
+            Self::Id(id) => write!(f, "job {id}"),
+            Self::Alias(alias) => write!(f, "job called '{alias}'"),
+        }
+    }
+}
+
+/// Ranks of one host that run the same program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankRun {
+    /// As the user wrote it.
+    pub program: String,
+    /// Which ranks.
+    pub ranks: RankSet,
+    /// The process id of each, in the order of the ranks.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
+    pub pids: Vec<u32>,
+}
+
+impl RankRun {
+    /// Whether every rank has a process id.
+    pub fn is_sound(&self) -> bool {
+        self.ranks.count() as usize == self.pids.len()
+    }
+}
+
+/// What runs of a job on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobPart {
+    /// The job.
+    pub job: JobId,
+    /// What its user calls it.
+    pub alias: Option<String>,
+    /// Whose it is.
+    pub user: String,
+    /// The process id of its manager, 0 if that is not known yet.
+    pub manager: u32,
+    /// Its ranks, as far as they were started.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
+    pub runs: Vec<RankRun>,
+}
+
+/// The same, and where that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostedPart {
+    /// The daemon there.
+    pub host: DaemonName,
+    /// What runs.
+    pub part: JobPart,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_means_a_job_of_the_daemon_that_was_asked() {
+        let h1 = DaemonName::new("h1").unwrap();
+        let (ours, theirs): (JobId, JobId) = ("3@h1".parse().unwrap(), "3@h2".parse().unwrap());
+        assert!(!JobRef::Number(3).means(&ours, None));
+        let meant = JobRef::Number(3).as_asked_of(&h1);
+        assert_eq!(meant.to_string(), "job 3@h1");
+        assert!(meant.means(&ours, Some("x")) && !meant.means(&theirs, None));
+        let alias = JobRef::Alias("x".to_owned()).as_asked_of(&h1);
+        assert!(alias.means(&theirs, Some("x")) && !alias.means(&ours, None));
+    }
+
+    #[test]
+    fn a_run_with_another_number_of_pids_than_ranks_is_unsound() {
+        let run = |ranks: RankSet, pids: &[u32]| RankRun {
+            program: "a".to_owned(),
+            ranks,
+            pids: pids.to_vec(),
+        };
+        assert!(run(RankSet::below(2), &[7, 8]).is_sound());
+        assert!(!run(RankSet::below(2), &[7]).is_sound());
+        assert!(!run(RankSet::all(), &[7]).is_sound());
+    }
+}

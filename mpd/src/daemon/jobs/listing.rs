@@ -1,0 +1,137 @@
+//! What runs here, in pages that fit an answer to the ring. Pure.
+
+use mpd_proto::message::{JobPart, RankRun};
+use mpd_proto::rankset::RankSet;
+use mpd_proto::ring::MAX_ANSWER;
+
+/// Bytes of a page; the rest of an answer is what stands around it.
+const PAGE: usize = MAX_ANSWER - 128;
+
+/// Ranks that are never torn apart.
+const PIECE: usize = 64;
+
+/// Most characters of a text that users choose: many more would not fit a page.
+const MAX_TEXT: usize = 100;
+
+/// A text as it is listed.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
+}
+
+/// One page of all that runs, and whether there is a next one.
+pub(super) fn page(parts: impl Iterator<Item = JobPart>, wanted: u32) -> (Vec<JobPart>, bool) {
+    let mut page = 0;
+    let mut room = PAGE;
+    let mut taken: Vec<JobPart> = Vec::new();
+    for piece in parts.flat_map(pieces) {
+        // Our own enums serialise; see frame::encode_message.
+        let size = serde_json::to_vec(&piece).expect("a listing serialises").len() + 1;
+        if size > room {
+            page += 1;
+            room = PAGE;
+        }
+        room = room.saturating_sub(size);
+        if page > wanted {
+            return (taken, true);
+        }
+        if page == wanted {
+            match taken.last_mut().filter(|last| last.job == piece.job) {
+                Some(last) => last.runs.extend(piece.runs),
+                None => taken.push(piece),
+            }
+        }
+    }
+    (taken, false)
+}
+
+/// The same part in several of a few ranks each; one without ranks is one.
+fn pieces(mut part: JobPart) -> Vec<JobPart> {
+    let runs = std::mem::take(&mut part.runs);
+    let mut all = Vec::new();
+    for run in &runs {
+        let ranks: Vec<u32> = run.ranks.ranks().map(|rank| rank.0).collect();
+        for (ranks, pids) in ranks.chunks(PIECE).zip(run.pids.chunks(PIECE)) {
+            let run = RankRun {
+                program: run.program.clone(),
+                ranks: RankSet::from_ranges(ranks.iter().map(|rank| (*rank, *rank)).collect()),
+                pids: pids.to_vec(),
+            };
+            all.push(JobPart { runs: vec![run], ..part.clone() });
+        }
+    }
+    if all.is_empty() {
+        all.push(part);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_proto::message::OrderAnswer;
+
+    use super::*;
+
+    /// A job whose texts take as much room as they can.
+    fn part(number: u64, ranks: u32) -> JobPart {
+        let worst = shortened(&"\u{1}".repeat(1000));
+        let run = RankRun {
+            program: worst.clone(),
+            ranks: RankSet::from_ranges((0..ranks).map(|rank| (rank * 2, rank * 2)).collect()),
+            pids: (0..ranks).map(|rank| 4_000_000 + rank).collect(),
+        };
+        JobPart {
+            job: format!("{number}@{}", "d".repeat(255)).parse().unwrap(),
+            alias: Some(worst),
+            user: "u".repeat(100),
+            manager: 4_000_000,
+            runs: if ranks > 0 { vec![run] } else { vec![] },
+        }
+    }
+
+    #[test]
+    fn every_rank_is_on_one_page_and_every_page_fits_an_answer() {
+        let parts = [part(1, 0), part(2, 1), part(3, 1000), part(4, 64), part(5, 0)];
+        let mut seen = Vec::new();
+        let mut number = 0;
+        loop {
+            let (jobs, more) = page(parts.iter().cloned(), number);
+            let answer = OrderAnswer::Jobs { jobs: jobs.clone(), more };
+            let bytes = serde_json::to_vec(&answer).unwrap().len();
+            assert!(bytes <= MAX_ANSWER, "page {number} has {bytes} bytes");
+            for job in jobs {
+                assert!(job.runs.iter().all(RankRun::is_sound));
+                seen.push((job.job.number(), 0, 0));
+                for run in &job.runs {
+                    let ranks = run.ranks.ranks().map(|rank| rank.0);
+                    seen.extend(ranks.zip(&run.pids).map(|(r, p)| (job.job.number(), r + 1, *p)));
+                }
+            }
+            number += 1;
+            if !more {
+                break;
+            }
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 5 + 1 + 1000 + 64);
+        assert_eq!(page(parts.iter().cloned(), number), (Vec::new(), false));
+    }
+
+    #[test]
+    fn a_few_jobs_of_ordinary_size_are_one_page() {
+        let run = RankRun {
+            program: "/home/user/bin/solver".to_owned(),
+            ranks: RankSet::below(64),
+            pids: (0..64).map(|pid| 30_000 + pid).collect(),
+        };
+        let job = |number: u64| JobPart {
+            job: format!("{number}@h1").parse().unwrap(),
+            alias: None,
+            user: "user".to_owned(),
+            manager: 29_999,
+            runs: vec![run.clone()],
+        };
+        let (jobs, more) = page((1..=5).map(job), 0);
+        assert_eq!((jobs.len(), more), (5, false));
+    }
+}

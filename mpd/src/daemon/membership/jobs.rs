@@ -1,0 +1,170 @@
+//! What consoles ask about jobs, and what is done about it where the jobs are.
+
+use mpd_proto::frame;
+use mpd_proto::message::{
+    Answer, ConsoleReply, HostedPart, JobPart, JobRef, ManagerOrder, Order, OrderAnswer,
+};
+use mpd_proto::ring::{DaemonName, RequestId};
+
+use crate::daemon::jobs::Root;
+use crate::daemon::membership::asks::Wanted;
+use crate::daemon::membership::{Errand, Hands, Membership};
+
+/// Hosts in one reply to a console: so many answers fit a frame.
+const HOSTS_PER_REPLY: usize = 128;
+
+/// A host that has more to say than so many pages is cut short.
+const MAX_PAGES: u32 = 1024;
+
+impl Membership {
+    /// A console wants the jobs of the ring.
+    pub(super) fn list_jobs(&mut self, hands: &mut Hands<'_>, console: usize) {
+        let wanted = Wanted::Jobs { page: 0, missing: Vec::new() };
+        self.scatter(hands, console, wanted, &Order::ListJobs { page: 0 });
+    }
+
+    /// One page of every host came in.
+    pub(super) fn listed(
+        &mut self,
+        hands: &mut Hands<'_>,
+        request: RequestId,
+        page: u32,
+        answers: &[Answer],
+        missing: Vec<DaemonName>,
+    ) {
+        let Some(console) = self.asks.end(request) else { return };
+        let mut more = false;
+        let mut hosts = Vec::new();
+        for answer in self.in_ring_order(answers.iter().collect(), |answer| &answer.name) {
+            if let Ok(OrderAnswer::Jobs { jobs, more: next }) =
+                frame::decode_message(answer.answer.as_bytes())
+            {
+                more |= next && page < MAX_PAGES;
+                hosts.push((&answer.name, jobs));
+            }
+        }
+        let me = self.ring.name().clone();
+        let mut hosts = hosts.into_iter();
+        loop {
+            let some = hosts.by_ref().take(HOSTS_PER_REPLY);
+            let jobs = some.flat_map(|(host, jobs)| hosted(host, jobs)).collect();
+            let last = hosts.len() == 0 && !more;
+            let missing = if last { missing.clone() } else { Vec::new() };
+            let reply = ConsoleReply::Jobs { me: me.clone(), jobs, missing, more: !last };
+            self.asks.post(console, reply, last);
+            if hosts.len() == 0 {
+                break;
+            }
+        }
+        if more {
+            let page = page + 1;
+            let wanted = Wanted::Jobs { page, missing };
+            self.scatter(hands, console, wanted, &Order::ListJobs { page });
+        }
+    }
+
+    /// A console wants something of a job: the order goes to all, since anybody may have its root.
+    pub(super) fn order_job(
+        &mut self,
+        hands: &mut Hands<'_>,
+        console: usize,
+        job: JobRef,
+        order: impl FnOnce(JobRef) -> Order,
+    ) {
+        let job = job.as_asked_of(self.ring.name());
+        let order = order(job.clone());
+        self.scatter(hands, console, Wanted::Job(job), &order);
+    }
+
+    /// Tells the root managers of a job that are here.
+    pub(super) fn obey_job(
+        &mut self,
+        hands: &Hands<'_>,
+        job: &JobRef,
+        order: &ManagerOrder,
+    ) -> OrderAnswer {
+        let roots = hands.jobs.roots(job);
+        if roots.is_empty() {
+            return OrderAnswer::NoSuchJob;
+        }
+        for Root { job, connected } in roots {
+            if !connected {
+                let problem = format!("job {job}: its manager has no daemon just now; try again");
+                return OrderAnswer::Failed { problem };
+            }
+            log::info!("job {job}: {order:?} by request");
+            self.errands.push_back(Errand { job, order: order.clone(), link: None });
+        }
+        OrderAnswer::Done
+    }
+}
+
+fn hosted(host: &DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
+    jobs.into_iter().map(|part| HostedPart { host: host.clone(), part })
+}
+
+/// What a console is told of an order about a job.
+pub(super) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>) -> ConsoleReply {
+    let mut found = false;
+    let mut failed = None;
+    for answer in answers {
+        match frame::decode_message(answer.answer.as_bytes()) {
+            Ok(OrderAnswer::Done) => found = true,
+            Ok(OrderAnswer::Failed { problem }) => failed = Some(problem),
+            _ => {}
+        }
+    }
+    let names: Vec<&str> = missing.iter().map(DaemonName::as_str).collect();
+    match failed {
+        Some(problem) => ConsoleReply::Refused { problem },
+        // Who has an id has it alone; others may have the same alias.
+        None if found && matches!(job, JobRef::Id(_)) => ConsoleReply::Done { missing: Vec::new() },
+        None if found => ConsoleReply::Done { missing },
+        None if names.is_empty() => {
+            ConsoleReply::Refused { problem: format!("no {job}; 'mpdlistjobs' lists them") }
+        }
+        None => ConsoleReply::Refused {
+            problem: format!(
+                "no {job} where daemons answered; no answer from {}",
+                names.join(", ")
+            ),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::membership::orders::payload_of;
+
+    fn name(text: &str) -> DaemonName {
+        DaemonName::new(text).unwrap()
+    }
+
+    fn told(job: &JobRef, answers: &[OrderAnswer], missing: &[&str]) -> ConsoleReply {
+        let answer = |answer| Answer { name: name("h"), answer: payload_of(answer) };
+        let answers: Vec<Answer> = answers.iter().map(answer).collect();
+        outcome(job, &answers, missing.iter().map(|text| name(text)).collect())
+    }
+
+    #[test]
+    fn a_job_that_was_found_is_done_and_one_that_nobody_has_is_refused() {
+        let id = JobRef::Id("3@h1".parse().unwrap());
+        let alias = JobRef::Alias("x".to_owned());
+        let (here, not_here) = (OrderAnswer::Done, OrderAnswer::NoSuchJob);
+        let done = |missing: &[&str]| ConsoleReply::Done {
+            missing: missing.iter().map(|text| name(text)).collect(),
+        };
+        let both = [not_here.clone(), here];
+        assert_eq!(told(&id, &both, &["h9"]), done(&[]));
+        assert_eq!(told(&alias, &both, &["h9"]), done(&["h9"]), "h9 may have another one");
+        let refused = |reply| match reply {
+            ConsoleReply::Refused { problem } => problem,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused(told(&id, &[not_here.clone()], &[])).contains("no job 3@h1"));
+        assert!(refused(told(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
+        let failed = OrderAnswer::Failed { problem: "try again".to_owned() };
+        assert_eq!(refused(told(&id, &[failed], &[])), "try again");
+    }
+}

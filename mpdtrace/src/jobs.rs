@@ -1,0 +1,224 @@
+//! Jobs as they are listed: which of them, and in which form. Pure; whatever came from elsewhere is
+//! escaped.
+
+use std::collections::BTreeMap;
+
+use mpd_io::logging::one_line;
+use mpd_proto::JobId;
+use mpd_proto::message::{HostedPart, JobPart, JobRef};
+use mpd_proto::ring::DaemonName;
+use serde::Serialize;
+
+use crate::ask::Listing;
+use crate::render;
+
+/// What stands for the alias of a job that has none: scripts of old count on it.
+const NO_ALIAS: &str = "          ";
+
+/// Which jobs a user wants to see: those of a user that have the alias or the id, or all of whoever.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Whose.
+    pub user: Option<String>,
+    /// What they are called.
+    pub alias: Option<String>,
+    /// Their id.
+    pub job: Option<JobRef>,
+}
+
+/// Leaves in `listing` what is wished for.
+pub fn choose(listing: &mut Listing, wish: &Wish) {
+    let job = wish.job.clone().map(|job| job.as_asked_of(&listing.me));
+    let alias = wish.alias.clone().map(JobRef::Alias);
+    let named: Vec<JobRef> = job.into_iter().chain(alias).collect();
+    listing.jobs.retain(|HostedPart { part, .. }| {
+        wish.user.as_ref().is_none_or(|user| *user == part.user)
+            && (named.is_empty() || named.iter().any(|n| n.means(&part.job, part.alias.as_deref())))
+    });
+}
+
+/// One process.
+#[derive(Serialize)]
+struct Process<'a> {
+    rank: u32,
+    pid: u32,
+    program: &'a str,
+}
+
+fn processes(part: &JobPart) -> impl Iterator<Item = Process<'_>> {
+    part.runs.iter().flat_map(|run| {
+        let pairs = run.ranks.ranks().zip(&run.pids);
+        pairs.map(|(rank, pid)| Process { rank: rank.0, pid: *pid, program: &run.program })
+    })
+}
+
+/// A block of lines for each process.
+pub fn blocks(jobs: &[HostedPart]) -> String {
+    let mut text = String::new();
+    for HostedPart { host, part } in jobs {
+        for process in processes(part) {
+            let fields = [
+                ("jobid", part.job.to_string()),
+                ("jobalias", part.alias.as_deref().unwrap_or(NO_ALIAS).to_owned()),
+                ("username", part.user.clone()),
+                ("host", host.to_string()),
+                ("pid", process.pid.to_string()),
+                ("sid", part.manager.to_string()),
+                ("rank", process.rank.to_string()),
+                ("pgm", process.program.to_owned()),
+            ];
+            for (name, value) in fields {
+                text += &format!("{name:8} = {}\n", one_line(&value));
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// `HOST PID MANAGER` for each process.
+pub fn short(jobs: &[HostedPart]) -> String {
+    let line = |host: &DaemonName, part: &JobPart, process: &Process<'_>| {
+        format!("{host} {} {}\n", process.pid, part.manager)
+    };
+    let lines = |HostedPart { host, part }: &HostedPart| -> String {
+        processes(part).map(|process| line(host, part, &process)).collect()
+    };
+    jobs.iter().map(lines).collect()
+}
+
+/// What runs of a job where.
+#[derive(Serialize)]
+struct Job<'a> {
+    job: &'a JobId,
+    alias: Option<&'a str>,
+    user: &'a str,
+    hosts: Vec<Host<'a>>,
+}
+
+#[derive(Serialize)]
+struct Host<'a> {
+    host: &'a DaemonName,
+    manager: u32,
+    processes: Vec<Process<'a>>,
+}
+
+/// The parts put together: the hosts of a job in the order in which they come.
+fn by_job(jobs: &[HostedPart]) -> Vec<Job<'_>> {
+    let mut all: BTreeMap<&JobId, Job<'_>> = BTreeMap::new();
+    for HostedPart { host, part } in jobs {
+        let JobPart { job, alias, user, manager, .. } = part;
+        let new = || Job { job, alias: alias.as_deref(), user, hosts: Vec::new() };
+        let entry = all.entry(job).or_insert_with(new);
+        // A host that has just begun may not know it yet.
+        entry.alias = entry.alias.or(alias.as_deref());
+        match entry.hosts.iter_mut().find(|known| known.host == host) {
+            Some(known) => known.processes.extend(processes(part)),
+            None => {
+                let processes = processes(part).collect();
+                entry.hosts.push(Host { host, manager: *manager, processes });
+            }
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Each job, below it its hosts, below each the processes.
+pub fn tree(jobs: &[HostedPart]) -> String {
+    let mut text = String::new();
+    for Job { job, alias, user, hosts } in by_job(jobs) {
+        let alias = alias.map(|alias| format!(" '{alias}'")).unwrap_or_default();
+        text += &one_line(&format!("{job}{alias} of {user}"));
+        text.push('\n');
+        for Host { host, manager, processes } in hosts {
+            text += &format!("  {host}: manager {manager}\n");
+            for Process { rank, pid, program } in processes {
+                text += &one_line(&format!("    rank {rank}: {pid} {program}"));
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// The same as one line of JSON.
+pub fn json(listing: &Listing) -> String {
+    #[derive(Serialize)]
+    struct Out<'a> {
+        jobs: Vec<Job<'a>>,
+        missing: &'a [DaemonName],
+    }
+    render::json(&Out { jobs: by_job(&listing.jobs), missing: &listing.missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_proto::message::RankRun;
+    use mpd_proto::rankset::RankSet;
+
+    use super::*;
+    use crate::samples::name;
+
+    fn part(host: &str, job: &str, alias: Option<&str>, ranks: &str, pids: &[u32]) -> HostedPart {
+        let ranks: RankSet = ranks.parse().unwrap();
+        let run = RankRun { program: "a.out\u{1b}".into(), ranks, pids: pids.to_vec() };
+        let part = JobPart {
+            job: job.parse().unwrap(),
+            alias: alias.map(str::to_owned),
+            user: "ada".into(),
+            manager: 20,
+            runs: vec![run],
+        };
+        HostedPart { host: name(host), part }
+    }
+
+    fn listing() -> Listing {
+        Listing {
+            me: name("h1"),
+            jobs: vec![
+                part("h1", "2@h1", None, "0", &[21]),
+                part("h1", "1@h1", Some("x"), "0-1", &[31, 32]),
+                part("h2", "1@h1", Some("x"), "2", &[41]),
+                part("h2", "1@h2", None, "0", &[51]),
+            ],
+            missing: vec![],
+        }
+    }
+
+    #[test]
+    fn a_block_has_eight_lines_and_an_empty_one() {
+        let text = blocks(&listing().jobs[..1]);
+        let expected = "jobid    = 2@h1\njobalias =           \nusername = ada\nhost     = h1\n\
+                        pid      = 21\nsid      = 20\nrank     = 0\npgm      = a.out\\u{1b}\n\n";
+        assert_eq!(text, expected);
+        assert_eq!(blocks(&listing().jobs).lines().count(), 5 * 9);
+    }
+
+    #[test]
+    fn user_and_names_choose_together_and_names_among_themselves_are_alternatives() {
+        let chosen = |user: Option<&str>, alias: Option<&str>, job: Option<JobRef>| {
+            let mut all = listing();
+            let wish = Wish { user: user.map(str::to_owned), alias: alias.map(str::to_owned), job };
+            choose(&mut all, &wish);
+            short(&all.jobs)
+        };
+        assert_eq!(chosen(None, None, None).lines().count(), 5);
+        assert_eq!(chosen(Some("bob"), None, None), "");
+        assert_eq!(chosen(None, Some("x"), None), "h1 31 20\nh1 32 20\nh2 41 20\n");
+        assert_eq!(chosen(None, None, Some(JobRef::Number(2))), "h1 21 20\n");
+        let one = JobRef::Id("1@h2".parse().unwrap());
+        assert_eq!(chosen(Some("ada"), Some("x"), Some(one)).lines().count(), 4);
+    }
+
+    #[test]
+    fn a_tree_puts_the_parts_of_a_job_together() {
+        let expected = "1@h1 'x' of ada\n  h1: manager 20\n    rank 0: 31 a.out\\u{1b}\n    \
+                        rank 1: 32 a.out\\u{1b}\n  h2: manager 20\n    rank 2: 41 a.out\\u{1b}\n\
+                        1@h2 of ada\n  h2: manager 20\n    rank 0: 51 a.out\\u{1b}\n\
+                        2@h1 of ada\n  h1: manager 20\n    rank 0: 21 a.out\\u{1b}\n";
+        assert_eq!(tree(&listing().jobs), expected);
+        let value: serde_json::Value = serde_json::from_str(&json(&listing())).unwrap();
+        assert_eq!(value["jobs"][0]["hosts"][0]["processes"][1]["pid"], 32);
+        assert_eq!(value["jobs"][1]["alias"], serde_json::Value::Null);
+    }
+}

@@ -1,0 +1,85 @@
+//! Jobs of the ring: listed, killed and signalled by way of any daemon.
+
+use mpd_proto::message::{
+    ConsoleReply, HostedPart, JobRef, ManagerOrder, ManagerReport, RankRun, RingRequest,
+};
+use mpd_proto::rankset::RankSet;
+
+use crate::manager::{Orphaned, order};
+use crate::members::Members;
+use crate::run::wait_until;
+
+/// All jobs, as this daemon lists them, until there are no more replies.
+fn listed(ring: &Members, index: usize) -> Vec<HostedPart> {
+    let mut console = ring.console(index, RingRequest::Jobs);
+    let mut all = Vec::new();
+    loop {
+        match console.answer(None) {
+            Ok(ConsoleReply::Jobs { jobs, more, missing, .. }) => {
+                assert!(missing.is_empty(), "{missing:?}");
+                all.extend(jobs);
+                if !more {
+                    return all;
+                }
+            }
+            other => panic!("no listing: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
+    let host = Orphaned::new("7@elsewhere", 1);
+    host.ring.start(2);
+    host.ring.agree();
+    let mut manager = host.register();
+    let ranks = 3000;
+    let run = RankRun {
+        program: "solver".to_owned(),
+        ranks: RankSet::from_ranges((0..ranks).map(|rank| (2 * rank, 2 * rank)).collect()),
+        pids: (1..=ranks).collect(),
+    };
+    manager.send(&ManagerReport::Ranks { alias: Some("x".to_owned()), runs: vec![run] });
+    manager.flush().expect("it takes a report");
+    for index in [1, 2] {
+        let count = |all: &[HostedPart]| -> usize {
+            all.iter().flat_map(|hosted| &hosted.part.runs).map(|run| run.pids.len()).sum()
+        };
+        wait_until("all are listed", || count(&listed(&host.ring, index)) == ranks as usize);
+        let all = listed(&host.ring, index);
+        assert!(all.iter().all(|hosted| hosted.host.as_str() == "d1"));
+        assert!(all.iter().all(|hosted| hosted.part.alias.as_deref() == Some("x")));
+        assert!(all.iter().all(|hosted| hosted.part.manager == std::process::id()));
+    }
+}
+
+#[test]
+fn a_job_is_killed_and_signalled_where_its_root_is_and_nowhere_else() {
+    let host = Orphaned::new("7@d1", 0);
+    host.ring.start(2);
+    host.ring.agree();
+    let mut manager = host.register();
+    let id = JobRef::Id(host.job.clone());
+    let done = || ConsoleReply::Done { missing: Vec::new() };
+    let signal = RingRequest::SignalJob { job: id.clone(), signal: 10, single: true };
+    wait_until("it has registered", || host.ring.ask(2, signal.clone()).is_ok());
+    assert_eq!(order(&mut manager), ManagerOrder::Signal { signal: 10, single: true });
+    let kill = |job| RingRequest::KillJob { job };
+    assert_eq!(host.ring.ask(1, kill(JobRef::Number(7))).expect("an answer"), done());
+    assert_eq!(order(&mut manager), ManagerOrder::Kill);
+    assert_eq!(host.ring.ask(2, kill(id)).expect("an answer"), done());
+    assert_eq!(order(&mut manager), ManagerOrder::Kill);
+    let nobodys = host.ring.refusal(2, kill(JobRef::Number(7)));
+    assert!(nobodys.contains("no job 7@d2"), "{nobodys}");
+    let uncalled = host.ring.refusal(1, kill(JobRef::Alias("x".to_owned())));
+    assert!(uncalled.contains("'x'"), "{uncalled}");
+}
+
+#[test]
+fn a_branch_of_a_job_takes_no_orders_but_from_its_root() {
+    let host = Orphaned::new("7@elsewhere", 1);
+    let _manager = host.register();
+    let job = JobRef::Id(host.job.clone());
+    let problem = host.ring.refusal(1, RingRequest::KillJob { job });
+    assert!(problem.contains("no job 7@elsewhere"), "{problem}");
+}

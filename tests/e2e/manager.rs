@@ -1,0 +1,83 @@
+//! A manager played by the test: it registers for a job that a daemon finds on disk.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
+use mpd_io::conn::Conn;
+use mpd_io::rundir::RunDir;
+use mpd_proto::JobId;
+use mpd_proto::frame;
+use mpd_proto::job::JobKey;
+use mpd_proto::message::{JobRecord, ManagerOrder, Opening, VERSION};
+use mpd_proto::ring::Instance;
+
+use crate::members::{Member, Members};
+
+pub(crate) const MANAGER: [u8; 16] = [5; 16];
+pub(crate) const KEY: [u8; 32] = [6; 32];
+const COOKIE: &str = "0123456789abcdef0123456789abcdef-1";
+
+/// A daemon with a job of a former one whose manager has not registered yet.
+pub(crate) struct Orphaned {
+    pub(crate) ring: Members,
+    pub(crate) member: Member,
+    pub(crate) job: JobId,
+    place: u32,
+    /// As long as it is locked the manager lives.
+    _record: File,
+}
+
+impl Orphaned {
+    /// This test is to be the manager at `place` of that job.
+    pub(crate) fn new(job: &str, place: u32) -> Self {
+        let ring = Members::new();
+        let rundir = RunDir::at(ring.rundir(1));
+        rundir.prepare().expect("a run directory");
+        let job: JobId = job.parse().expect("an id");
+        let record = JobRecord {
+            job: job.clone(),
+            cookie: COOKIE.to_owned(),
+            cgroup: None,
+            tmpdir: ring.suite.path("tmp/none").display().to_string(),
+        };
+        let mut file = File::create(rundir.record(&job)).expect("a record");
+        file.write_all(&serde_json::to_vec(&record).expect("JSON")).expect("a record");
+        file.lock().expect("a lock");
+        let member = ring.start(1);
+        Self { ring, member, job, place, _record: file }
+    }
+
+    /// The manager, as it registers.
+    pub(crate) fn register(&self) -> Conn {
+        let socket = RunDir::at(self.ring.rundir(1)).socket();
+        let stream = UnixStream::connect(socket).expect("a daemon");
+        let mut conn = Conn::new(stream).expect("a connection");
+        conn.send(&Opening::Register {
+            version: VERSION,
+            job: self.job.clone(),
+            cookie: COOKIE.to_owned(),
+            place: self.place,
+            manager: Instance::from_bytes(MANAGER),
+            key: JobKey::from_bytes(KEY),
+        });
+        conn.flush().expect("it takes a word");
+        conn
+    }
+}
+
+impl Drop for Orphaned {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(RunDir::at(self.ring.rundir(1)).record(&self.job));
+    }
+}
+
+/// The next order of the daemon.
+pub(crate) fn order(manager: &mut Conn) -> ManagerOrder {
+    loop {
+        if let Some((_, payload)) = manager.next_frame().expect("frames") {
+            return frame::decode_message(payload).expect("an order");
+        }
+        assert_ne!(manager.wait(30_000).expect("a daemon"), None, "no order came");
+    }
+}
