@@ -63,8 +63,9 @@ impl Process {
         }
         self.flush_pmi();
         self.serve_sources();
-        self.flush_outputs();
         self.expire();
+        // Last, as whatever was read or expired may have opened a gate.
+        self.flush_outputs();
         if self.draining {
             let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
             if std::mem::replace(&mut self.taken, taken) != taken {

@@ -19,7 +19,7 @@ use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::format::{self, Formatter};
 use mpd_proto::stdio::gate::Gate;
 use mpd_proto::stdio::leaf::Record;
-use mpd_proto::stdio::merge::Merger;
+use mpd_proto::stdio::merge::{self, Merger};
 use mpd_proto::{Rank, RankSet, Time};
 
 /// Bytes already written that the queue may still hold.
@@ -94,7 +94,7 @@ impl Sink {
         if let Some(mergers) = &mut self.mergers {
             let show =
                 &mut |ranks: &RankSet, line: &[u8]| format::merged(ranks, line, &mut self.queue);
-            mergers[stream.index()].push(now, &[rank].into_iter().collect(), record, show);
+            mergers[stream.index()].push(now, &alone(rank), record, show);
         } else if self.style.labels || self.style.timestamps {
             let mut prefix = Vec::new();
             if self.style.timestamps {
@@ -175,7 +175,7 @@ impl Sink {
         if let (Some(mergers), false) = (&mut self.mergers, self.gate.is_closed()) {
             let show =
                 &mut |ranks: &RankSet, line: &[u8]| format::merged(ranks, line, &mut self.queue);
-            mergers[stream.index()].end(&[rank].into_iter().collect(), show);
+            mergers[stream.index()].end(&alone(rank), show);
         }
         self.flush()
     }
@@ -196,10 +196,20 @@ impl Sink {
         self.queue.is_empty() && self.deadline().is_none()
     }
 
-    /// Whether the gate would let a source in.
+    /// Whether a source may be read now.
     pub(crate) fn admits(&self, rank: Rank, stream: Stream) -> bool {
-        self.gate.admits(source(rank, stream))
+        let ahead = |mergers: &[Merger; 2]| mergers[stream.index()].holds_back(&alone(rank));
+        self.gate.admits(source(rank, stream)) && !self.mergers.as_ref().is_some_and(ahead)
     }
+
+    /// Most bytes to read of a source at once.
+    pub(crate) const fn at_once(&self) -> usize {
+        if self.mergers.is_some() { merge::AT_ONCE } else { usize::MAX }
+    }
+}
+
+fn alone(rank: Rank) -> RankSet {
+    [rank].into_iter().collect()
 }
 
 /// The number of an output stream of a rank, for gates and timers.

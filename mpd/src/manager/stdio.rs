@@ -141,11 +141,12 @@ impl Process {
                 self.outputs.sinks[route].blocked.push((rank, stream));
                 return;
             }
-            match pipe.read(&mut self.buffer) {
+            let most = self.buffer.len().min(self.outputs.sinks[route].at_once());
+            match pipe.read(&mut self.buffer[..most]) {
                 Ok(0) => return self.end_source(rank, stream),
                 Ok(n) => {
                     // A short read emptied the pipe; what comes later makes a new event.
-                    source.ready = n == self.buffer.len() || source.ending;
+                    source.ready = n == most || source.ending;
                     self.take_output(rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
