@@ -295,9 +295,14 @@ impl Feed {
         self.courses.keys().copied()
     }
 
-    /// Credit to give to the sender, when it is worth a message and somebody receives.
+    /// Credit to give to the sender, when it is worth a message and somebody receives. Once the sender
+    /// was told that nobody does, credit, if only of 0 bytes, says that somebody does again.
     pub fn take_credit(&mut self) -> Option<u32> {
-        if self.is_unwanted() || self.ended || self.freed < self.window / 4 {
+        if self.is_unwanted() || self.ended {
+            return None;
+        }
+        let again = self.unwanted.take().is_some();
+        if self.freed < self.window / 4 && !again {
             return None;
         }
         u32::try_from(std::mem::take(&mut self.freed)).ok()

@@ -1,9 +1,14 @@
 //! Equal lines of several ranks become one line with the set of ranks: `0-7: text`.
 //!
 //! Every manager of a job merges what the ranks of its host write and what those below have merged, and
-//! passes it on; the root shows it. The order of each rank's own lines is kept. An entry is complete
-//! when every rank that is still writing has joined it; then nothing before it can grow any more, and
-//! all of it goes out. What stays incomplete goes out after [`PATIENCE`] or when too much has gathered.
+//! passes it on; the root shows it. The order of each rank's own lines is kept. Lines wait in a pile,
+//! oldest first; the first goes out when no rank that still writes can join it any more: all have said
+//! it, or something that came later. What others might join goes out after [`PATIENCE`] or when too
+//! much has gathered.
+//!
+//! A rank that is far ahead of others is best not read for a while, or its lines would go out alone:
+//! [`Merger::holds_back`]. Those that let a line go without them are not waited for in this way until
+//! they say the same as others again, so that who writes alone is held back once and then flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -20,6 +25,12 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 /// Bytes that may wait; beyond, the oldest lines go out. A line of more is cut.
 pub const MAX_GATHERED: usize = 256 * 1024;
 
+/// Bytes that wait from which on ranks that are ahead are held back.
+const HOLD_BACK: usize = MAX_GATHERED / 4;
+
+/// Most bytes of a rank that should be pushed at once, so that it does not get far ahead.
+pub const AT_ONCE: usize = 8 * 1024;
+
 /// What an entry takes beside its text, about.
 const ENTRY_BYTES: usize = 64;
 
@@ -30,8 +41,6 @@ const RANGE_BYTES: usize = 8;
 struct Entry {
     text: Rc<[u8]>,
     ranks: RankSet,
-    /// How many of them are still writing.
-    writing: u32,
     since: Time,
 }
 
@@ -41,24 +50,53 @@ impl Entry {
     }
 }
 
+/// How far a rank is.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    /// Sequence number of the first entry that its next line may join; of one that went out if it said
+    /// nothing for long.
+    next: u64,
+    ended: bool,
+    /// A line went without it, and it has not said the same as others since.
+    late: bool,
+}
+
+/// How many ranks that have not ended may first of all join one entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    all: u32,
+    /// Those of them that are not late.
+    prompt: u32,
+}
+
+impl Due {
+    fn add(&mut self, course: &Course) {
+        self.all += u32::from(!course.ended);
+        self.prompt += u32::from(!course.ended && !course.late);
+    }
+
+    fn remove(&mut self, course: &Course) {
+        self.all -= u32::from(!course.ended);
+        self.prompt -= u32::from(!course.ended && !course.late);
+    }
+}
+
 /// Gathers lines of one output stream of some ranks.
 #[derive(Debug)]
 pub struct Merger {
-    ranks: Places,
+    places: Places,
+    courses: Vec<Course>,
     entries: VecDeque<Entry>,
+    /// For each entry and for the one that comes behind them.
+    due: VecDeque<Due>,
     /// Sequence number of the first entry.
     first: u64,
     /// Sequence numbers of the entries with a text.
     texts: BTreeMap<Rc<[u8]>, VecDeque<u64>>,
-    /// Per rank: sequence number that its next line may join, or later.
-    next: Vec<u64>,
     /// Bytes of a line not yet ended, by the lowest rank that writes it.
     partial: BTreeMap<Rank, Vec<u8>>,
-    ended: Vec<bool>,
     /// Ranks that ended and whose end was not yet told.
     leaving: Vec<Rank>,
-    /// How many have not ended.
-    writing: u32,
     gathered: usize,
 }
 
@@ -66,23 +104,30 @@ impl Merger {
     /// A merger for `ranks`.
     pub fn new(ranks: &RankSet) -> Self {
         let places = Places::new(ranks);
-        let n = places.len();
         Self {
-            ranks: places,
+            courses: vec![Course::default(); places.len()],
+            places,
             entries: VecDeque::new(),
+            due: VecDeque::from([Due { all: ranks.count(), prompt: ranks.count() }]),
             first: 0,
             texts: BTreeMap::new(),
-            next: vec![0; n],
             partial: BTreeMap::new(),
-            ended: vec![false; n],
             leaving: Vec::new(),
-            writing: ranks.count(),
             gathered: 0,
         }
     }
 
+    /// Whether what `ranks` wrote had better wait: much has gathered, they can add nothing to the first
+    /// of it, and others are expected to. Ends with a [`push`](Merger::push), [`end`](Merger::end) or
+    /// [`flush`](Merger::flush), whose deadline is set.
+    pub fn holds_back(&self, ranks: &RankSet) -> bool {
+        self.gathered >= HOLD_BACK
+            && self.due[0].prompt > 0
+            && self.places_of(ranks).all(|place| self.courses[place].next > self.first)
+    }
+
     /// Takes what all of `ranks` wrote, which are some of this merger's; calls `emit` with each line
-    /// that is complete, without its newline.
+    /// that goes out, without its newline.
     pub fn push(
         &mut self,
         now: Time,
@@ -95,15 +140,16 @@ impl Merger {
         text.extend_from_slice(record.head);
         text.extend_from_slice(record.body);
         let mut rest = &text[..];
-        while let Some(newline) = memchr::memchr(b'\n', rest) {
-            let (line, more) = rest.split_at(newline);
-            self.long_line(now, ranks, line, emit);
-            rest = &more[1..];
-        }
-        while rest.len() > MAX_GATHERED {
-            let (line, more) = rest.split_at(MAX_GATHERED);
-            self.line(now, ranks, line, emit);
-            rest = more;
+        loop {
+            // Every manager on the way cuts long lines in the same places.
+            let most = rest.len().min(MAX_GATHERED + 1);
+            let (length, newline) = match memchr::memchr(b'\n', &rest[..most]) {
+                Some(at) => (at, 1),
+                None if rest.len() > MAX_GATHERED => (MAX_GATHERED, 0),
+                None => break,
+            };
+            self.line(now, ranks, &rest[..length], emit);
+            rest = &rest[length + newline..];
         }
         if record.end && !rest.is_empty() {
             self.line(now, ranks, rest, emit);
@@ -120,26 +166,22 @@ impl Merger {
     /// `ranks` will write no more; their last record had its end mark.
     pub fn end(&mut self, ranks: &RankSet, emit: &mut impl FnMut(&RankSet, &[u8])) {
         for rank in ranks.ranks() {
-            let Some(place) = self.ranks.of(rank) else { continue };
-            if std::mem::replace(&mut self.ended[place], true) {
-                continue;
-            }
-            self.writing -= 1;
-            self.leaving.push(rank);
-            // It is in no entry from there on.
-            let last = self.next[place].saturating_sub(self.first);
-            for entry in self.entries.iter_mut().take(usize::try_from(last).unwrap_or(usize::MAX)) {
-                entry.writing -= u32::from(entry.ranks.contains(rank));
+            let Some(place) = self.places.of(rank) else { continue };
+            if !self.courses[place].ended {
+                let at = self.index(self.courses[place].next);
+                self.due[at].remove(&self.courses[place]);
+                self.courses[place].ended = true;
+                self.leaving.push(rank);
             }
         }
-        if let Some(last) = self.entries.iter().rposition(|e| e.writing >= self.writing) {
-            self.emit_up_to(last, emit);
-        }
+        self.emit_complete(emit);
     }
 
     /// Ranks that ended and all of whose lines went out, each told once.
     pub fn take_ended(&mut self) -> RankSet {
-        let gone = |rank: &Rank| self.ranks.of(*rank).is_none_or(|at| self.next[at] <= self.first);
+        let gone = |rank: &Rank| {
+            self.places.of(*rank).is_none_or(|place| self.courses[place].next <= self.first)
+        };
         let (told, leaving) = self.leaving.iter().partition::<Vec<Rank>, _>(|rank| gone(rank));
         self.leaving = leaving;
         told.into_iter().collect()
@@ -152,25 +194,18 @@ impl Merger {
 
     /// Lets go what has waited long enough by `now`.
     pub fn flush(&mut self, now: Time, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        if self.deadline().is_none_or(|at| at > now) {
+            return;
+        }
         while self.deadline().is_some_and(|at| at <= now) {
             self.emit_first(emit);
         }
-    }
-
-    /// A line of whatever length, cut in the same places by every manager on its way.
-    fn long_line(
-        &mut self,
-        now: Time,
-        ranks: &RankSet,
-        mut line: &[u8],
-        emit: &mut impl FnMut(&RankSet, &[u8]),
-    ) {
-        while line.len() > MAX_GATHERED {
-            let (part, rest) = line.split_at(MAX_GATHERED);
-            self.line(now, ranks, part, emit);
-            line = rest;
+        for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
+            self.due[0].remove(course);
+            course.late = true;
+            self.due[0].add(course);
         }
-        self.line(now, ranks, line, emit);
+        self.emit_complete(emit);
     }
 
     fn line(
@@ -180,16 +215,22 @@ impl Merger {
         text: &[u8],
         emit: &mut impl FnMut(&RankSet, &[u8]),
     ) {
-        let places = || ranks.ranks().filter_map(|rank| self.ranks.of(rank));
-        let from = places().map(|place| self.next[place]).max().unwrap_or(0);
-        let at = self.entry(now, text, from);
-        let mut writing = 0;
+        let from = self.places_of(ranks).map(|place| self.courses[place].next).max().unwrap_or(0);
+        let at = match self.find(text, from) {
+            Some(at) => {
+                self.note_join(ranks);
+                at
+            }
+            None => self.add(now, text),
+        };
         for rank in ranks.ranks() {
-            let Some(place) = self.ranks.of(rank) else { continue };
-            self.next[place] = at + 1;
-            writing += u32::from(!self.ended[place]);
+            let Some(place) = self.places.of(rank) else { continue };
+            let (old, new) = (self.index(self.courses[place].next), self.index(at + 1));
+            self.due[old].remove(&self.courses[place]);
+            self.courses[place].next = at + 1;
+            self.due[new].add(&self.courses[place]);
         }
-        let index = usize::try_from(at - self.first).unwrap_or(usize::MAX);
+        let index = self.index(at);
         let entry = &mut self.entries[index];
         self.gathered -= entry.cost();
         match ranks.ranges() {
@@ -197,30 +238,41 @@ impl Merger {
             _ => entry.ranks.join(ranks),
         }
         self.gathered += entry.cost();
-        entry.writing += writing;
-        if entry.writing >= self.writing {
-            self.emit_up_to(index, emit);
+        self.emit_complete(emit);
+    }
+
+    /// `ranks` say the same as others: they are worth waiting for.
+    fn note_join(&mut self, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            self.courses[place].late = false;
+            self.due[at].add(&self.courses[place]);
         }
     }
 
-    /// The first entry from number `from` on that has the text, or a new one at the end.
-    fn entry(&mut self, now: Time, text: &[u8], from: u64) -> u64 {
-        if let Some(numbers) = self.texts.get(text)
-            && let Some(&at) = numbers.get(numbers.partition_point(|&n| n < from))
-        {
-            return at;
-        }
+    /// The first entry from number `from` on that has the text.
+    fn find(&self, text: &[u8], from: u64) -> Option<u64> {
+        let numbers = self.texts.get(text)?;
+        numbers.get(numbers.partition_point(|&number| number < from)).copied()
+    }
+
+    /// Puts an entry of nobody behind the others.
+    fn add(&mut self, now: Time, text: &[u8]) -> u64 {
         let at = self.first + self.entries.len() as u64;
         let text: Rc<[u8]> = text.into();
         self.texts.entry(Rc::clone(&text)).or_default().push_back(at);
-        let entry = Entry { text, ranks: RankSet::none(), writing: 0, since: now };
+        let entry = Entry { text, ranks: RankSet::none(), since: now };
         self.gathered += entry.cost();
         self.entries.push_back(entry);
+        self.due.push_back(Due::default());
         at
     }
 
-    fn emit_up_to(&mut self, last: usize, emit: &mut impl FnMut(&RankSet, &[u8])) {
-        for _ in 0..=last {
+    /// Lets go what nobody can join any more.
+    fn emit_complete(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        while self.due[0].all == 0 && !self.entries.is_empty() {
             self.emit_first(emit);
         }
     }
@@ -229,6 +281,10 @@ impl Merger {
         let Some(entry) = self.entries.pop_front() else { return };
         self.first += 1;
         self.gathered -= entry.cost();
+        if let Some(due) = self.due.pop_front() {
+            self.due[0].all += due.all;
+            self.due[0].prompt += due.prompt;
+        }
         if let Some(numbers) = self.texts.get_mut(&entry.text) {
             numbers.pop_front();
             if numbers.is_empty() {
@@ -236,6 +292,15 @@ impl Merger {
             }
         }
         emit(&entry.ranks, &entry.text);
+    }
+
+    /// Where the entry of that number is, or the first if that one went out.
+    fn index(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
+    }
+
+    fn places_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
+        ranks.ranks().filter_map(|rank| self.places.of(rank))
     }
 }
 
@@ -361,6 +426,52 @@ mod tests {
         }
         assert_eq!(above, below);
         assert_eq!(below.of(4).concat(), long);
+    }
+
+    #[test]
+    fn what_nobody_can_join_any_more_goes_out_at_once() {
+        let mut merger = Merger::new(&RankSet::below(3));
+        let mut out = Out::default();
+        for rank in [0, 1, 2, 0] {
+            let text = format!("I am {rank}\n");
+            merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+        }
+        assert_eq!(out.text(), "0: I am 0\n1: I am 1\n", "2 and the second 0 may be joined by 1");
+    }
+
+    #[test]
+    fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
+        let mut merger = Merger::new(&RankSet::below(2));
+        let mut out = Out::default();
+        let text: Vec<u8> = (0..9000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
+        let mut pieces = [text.chunks(AT_ONCE), text.chunks(AT_ONCE)];
+        while !merger.holds_back(&one(0)) {
+            let body = pieces[0].next().unwrap();
+            let record = Record { begin: false, end: false, head: b"", body };
+            merger.push(Time::ZERO, &one(0), record, &mut out.take());
+        }
+        assert!(out.0.is_empty() && !merger.holds_back(&one(1)) && merger.deadline().is_some());
+        for n in 0..12 {
+            let rank = if merger.holds_back(&one(0)) { 1 } else { n % 2 };
+            let Some(body) = pieces[rank as usize].next() else { continue };
+            let record = Record { begin: false, end: false, head: b"", body };
+            merger.push(Time::ZERO, &one(rank), record, &mut out.take());
+        }
+        assert!(out.0.len() > 1000 && out.0.iter().all(|(ranks, _)| ranks.count() == 2));
+    }
+
+    #[test]
+    fn who_writes_alone_is_held_back_once() {
+        let mut merger = Merger::new(&RankSet::below(2));
+        let mut out = Out::default();
+        let text = vec![b'\n'; HOLD_BACK];
+        merger.push(Time::ZERO, &one(0), line(&text[..2000]), &mut out.take());
+        assert!(merger.holds_back(&one(0)));
+        merger.flush(Time::ZERO + PATIENCE, &mut out.take());
+        merger.push(Time::ZERO, &one(0), line(&text), &mut out.take());
+        assert!(!merger.holds_back(&one(0)), "rank 1 is not waited for");
+        merger.push(Time::ZERO, &one(1), line(b"\n"), &mut out.take());
+        assert!(merger.holds_back(&one(0)), "it says the same again");
     }
 
     #[test]

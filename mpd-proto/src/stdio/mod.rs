@@ -16,6 +16,9 @@ pub mod merge;
 pub mod record;
 pub mod uplink;
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 /// One of a rank's two output streams.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use crate::id::Rank;
 use crate::rankset::RankSet;
 use crate::stdio::leaf::Record;
+use crate::stdio::merge::AT_ONCE;
 use crate::stdio::record::{self, Item, MAX_PAYLOAD, MAX_RANGES};
 
 /// The sending end of one stream of one link.
@@ -163,9 +164,9 @@ impl Uplink {
 
     /// Puts a line behind those of the same ranks.
     fn join_last(&mut self, ranks: &RankSet, line: &[u8]) -> bool {
-        let fits = self.filling.len() + line.len() < self.most;
+        let length = self.filling.len() + line.len();
         match &self.last {
-            Some((at, same)) if fits && same == ranks => {
+            Some((at, same)) if length < self.most && length < at + AT_ONCE && same == ranks => {
                 record::append(&mut self.filling, *at, [line, b"\n"]);
                 self.waiting += line.len() + 1;
                 true

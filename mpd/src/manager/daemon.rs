@@ -26,7 +26,11 @@ const JOB_PATIENCE_MS: u16 = 30_000;
 #[derive(Debug)]
 pub(crate) enum Told {
     Kill,
-    Signal(u8),
+    Signal {
+        signal: u8,
+        /// Only the ranks' own processes.
+        single: bool,
+    },
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
     Missing(Vec<(DaemonName, String)>),
@@ -164,7 +168,7 @@ impl Daemon {
 fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
     Some(match order {
         ManagerOrder::Kill => Told::Kill,
-        ManagerOrder::Signal { signal } => Told::Signal(signal),
+        ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;

@@ -68,9 +68,10 @@ impl Process {
         }
         self.flush_pmi();
         self.serve_sources();
-        self.serve_flows();
-        self.flush_outputs();
         self.expire();
+        self.serve_flows();
+        // Behind all that was read or expired: it may have opened a gate.
+        self.flush_outputs();
         let now = self.now();
         self.machine.flush(now);
         self.perform_outputs();
@@ -107,7 +108,7 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal(signal) => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
@@ -193,6 +194,7 @@ impl Process {
         let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
         self.tell(Input::Pids(pids));
         if self.starting.is_none() {
+            self.report_ranks();
             self.tell(Input::Started);
         }
     }
@@ -293,6 +295,7 @@ impl Process {
         let Some(rundir) = self.order.rundir.clone() else { return };
         if self.daemon.register(self.poll.registry(), &rundir, &self.order) {
             log::info!("registered with the new daemon");
+            self.report_ranks();
         } else {
             self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
         }

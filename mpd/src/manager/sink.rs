@@ -10,7 +10,7 @@ use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::format::{self, Formatter};
 use mpd_proto::stdio::gate::Gate;
 use mpd_proto::stdio::leaf::Record;
-use mpd_proto::stdio::merge::Merger;
+use mpd_proto::stdio::merge::{self, Merger};
 use mpd_proto::stdio::record::Item;
 use mpd_proto::stdio::uplink::Uplink;
 use mpd_proto::{Rank, RankSet, Time};
@@ -151,7 +151,7 @@ impl Sink {
         let mut emit = |ranks: &RankSet, line: &[u8]| way.line(ranks, line);
         match item {
             Item::Piece { rank, record, .. } => {
-                merger.push(now, &RankSet::from_iter([*rank]), *record, &mut emit);
+                merger.push(now, &alone(*rank), *record, &mut emit);
             }
             Item::Merged { ranks, record } => merger.push(now, ranks, *record, &mut emit),
             Item::Ended { ranks } => merger.end(ranks, &mut emit),
@@ -238,10 +238,23 @@ impl Sink {
         nothing_waits && self.deadline().is_none()
     }
 
-    /// Whether the gate would let a source in.
-    pub(crate) fn admits(&self, rank: Rank, stream: Stream) -> bool {
-        self.gate.admits(source(rank, stream))
+    /// Whether what one of `ranks` wrote may be taken now; all of them are at the same line.
+    pub(crate) fn admits(&self, ranks: &RankSet, stream: Stream) -> bool {
+        let ahead = |mergers: &[Merger; 2]| mergers[stream.index()].holds_back(ranks);
+        let lowest = ranks.ranks().next();
+        lowest.is_none_or(|rank| self.gate.admits(source(rank, stream)))
+            && !self.mergers.as_ref().is_some_and(ahead)
     }
+
+    /// Most bytes to read of a source at once.
+    pub(crate) const fn at_once(&self) -> usize {
+        if self.mergers.is_some() { merge::AT_ONCE } else { usize::MAX }
+    }
+}
+
+/// The set of one rank.
+pub(crate) fn alone(rank: Rank) -> RankSet {
+    RankSet::from_iter([rank])
 }
 
 impl Way {

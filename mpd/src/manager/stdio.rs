@@ -21,7 +21,7 @@ use super::branches::End;
 use super::clients::Client;
 use super::console::Heard;
 use super::outputs::Outputs;
-use super::sink::{Trouble, source as source_number};
+use super::sink::{Trouble, alone, source as source_number};
 use super::{Process, Timer};
 
 /// Reads of one source in a row before the next one's turn.
@@ -187,17 +187,18 @@ impl Process {
             if source.blocked {
                 return;
             }
-            if !self.outputs.sinks[route].admits(rank, stream) {
+            if !self.outputs.sinks[route].admits(&alone(rank), stream) {
                 source.blocked = true;
                 self.timers.stop(Timer::Line(source_number(rank, stream)));
                 self.outputs.sinks[route].blocked.push((rank, stream));
                 return;
             }
-            match pipe.read(&mut self.buffer) {
+            let most = self.buffer.len().min(self.outputs.sinks[route].at_once());
+            match pipe.read(&mut self.buffer[..most]) {
                 Ok(0) => return self.end_source(rank, stream),
                 Ok(n) => {
                     // A short read emptied the pipe; what comes later makes a new event.
-                    source.ready = n == self.buffer.len() || source.ending;
+                    source.ready = n == most || source.ending;
                     self.take_output(rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -253,7 +254,7 @@ impl Process {
         let route = self.outputs.route(rank, stream);
         let sink = &mut self.outputs.sinks[route];
         let source = &mut self.clients[rank].sources[stream.index()];
-        if source.pipe.is_some() && !sink.admits(rank, stream) {
+        if source.pipe.is_some() && !sink.admits(&alone(rank), stream) {
             // Another rank is in the middle of its line, or the output is full.
             source.leaf.resumed(now);
             if let Some(at) = source.leaf.deadline() {
@@ -277,7 +278,7 @@ impl Process {
         source.ready = false;
         self.end_line(rank, stream);
         let route = self.outputs.route(rank, stream);
-        let ended = Item::Ended { ranks: RankSet::from_iter([rank]) };
+        let ended = Item::Ended { ranks: alone(rank) };
         let now = self.now();
         let trouble = self.outputs.sinks[route].accept(now, stream, &[], &ended);
         self.after_write(trouble);
@@ -305,7 +306,7 @@ impl Process {
         let now = self.now();
         let blocked = std::mem::take(&mut self.outputs.sinks[sink].blocked);
         for (rank, stream) in blocked {
-            if self.outputs.sinks[sink].admits(rank, stream) {
+            if self.outputs.sinks[sink].admits(&alone(rank), stream) {
                 let source = &mut self.clients[rank].sources[stream.index()];
                 source.blocked = false;
                 source.leaf.resumed(now);
@@ -383,7 +384,12 @@ impl Process {
             let source = next.source();
             let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
             let sink = &mut self.outputs.sinks[route];
-            if source.is_some_and(|rank| !sink.admits(rank, stream)) {
+            let admitted = match &next {
+                Item::Piece { rank, .. } => sink.admits(&alone(*rank), stream),
+                Item::Merged { ranks, .. } => sink.admits(ranks, stream),
+                Item::Ended { .. } => true,
+            };
+            if !admitted {
                 break;
             }
             let label = source.and_then(|rank| self.labels.get(rank.index()));
