@@ -353,7 +353,8 @@ impl Process {
             || !self.talking.is_empty()
             || self.console.has_work()
             || self.daemon.has_work()
-            || self.branches.has_work();
+            || self.branches.has_work()
+            || self.flows_may_go_on();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -25,7 +25,9 @@ impl Rounds {
         let directory = ring.suite.new_directory("other");
         let run = ring.mpirun(4, &["-n", "8", &ring.suite.program("t-signals"), &directory, "300"]);
         let bystander = run.deadline(300).start();
-        (0..8).for_each(|rank| drop(bystander.shows(&format!("ready {rank}\n"))));
+        for rank in 0..8 {
+            bystander.shows(&format!("ready {rank}\n"));
+        }
         Self { ring, bystander: Some(bystander) }
     }
 
@@ -34,7 +36,9 @@ impl Rounds {
         let before = self.managers();
         let words = ["1", "4", TREE_SECONDS, "stay"];
         let job = self.ring.ranks(RANKS, "t-tree", &words).start();
-        (0..RANKS).for_each(|rank| drop(job.shows(&format!("tree {rank}\n"))));
+        for rank in 0..RANKS {
+            job.shows(&format!("tree {rank}\n"));
+        }
         let of = |index: usize| {
             let daemon = self.ring.member(index).pid;
             let mut new = self.managers();
