@@ -57,6 +57,9 @@ impl Process {
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
         let StartJob { job, host, .. } = self.order.clone();
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
         self.console.tell(&JobNews::Started { job, host });
         self.offer_credit();
         self.starting = Some(0);
