@@ -5,7 +5,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::across::ring;
+use crate::across::{ring, roomy};
 use crate::kill::{TREE_SECONDS, assert_trees_are_gone};
 use crate::members::Members;
 use crate::process::{self, Process};
@@ -161,7 +161,10 @@ fn an_adopted_job_is_killed_by_way_of_any_daemon() {
         ring.start_again(index);
     }
     ring.agree();
-    wait_until("all managers are adopted", || ring.listed(3).len() == 4);
+    wait_until("all managers are adopted", || {
+        let listed = ring.listed(3);
+        listed.len() == 4 && listed.iter().all(|hosted| hosted.part.manager > 0)
+    });
     let id = JobRef::Id(ring.listed(3)[0].part.job.clone());
     let answer = ring.ask(3, RingRequest::KillJob { job: id }).expect("an answer");
     assert_eq!(answer, ConsoleReply::Done { missing: Vec::new() });
@@ -187,7 +190,7 @@ fn a_daemon_and_its_manager_killed_together_leave_nothing_once_a_daemon_is_back(
 
 #[test]
 fn a_host_that_is_silent_is_lost_and_the_job_ends_on_the_others() {
-    let ring = crate::across::roomy().faster(4).with(4);
+    let ring = roomy().faster(4).with(4);
     let (recorders, job) = ring.recorders(8, &[], "d");
     let manager = ring.manager(3);
     process::send(manager.pid, Signal::SIGSTOP);
@@ -222,8 +225,8 @@ fn a_daemon_that_stands_still_delays_no_job_that_runs() {
 }
 
 #[test]
-fn a_job_that_cannot_start_on_a_host_whose_daemon_just_died_names_it_and_leaves_nothing() {
-    let ring = ring();
+fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothing() {
+    let ring = roomy().faster(4).with(4);
     ring.send(3, Signal::SIGSTOP);
     let run = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(90);
     run.output().code(125).says(&["d3"]);
