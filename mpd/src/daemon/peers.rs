@@ -166,10 +166,7 @@ impl Peers {
         let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
             return log::warn!("job {job}: its manager cannot be spoken to now");
         };
-        let sent = match link {
-            Some(link) => peer.conn.send_with(&order, vec![link]),
-            None => Ok(peer.conn.send(&order)),
-        };
+        let sent = peer.conn.send_with(&order, link.into_iter().collect());
         // A connection that broke is found when it is read.
         if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
             log::warn!("job {job}: cannot speak to its manager: {e}");

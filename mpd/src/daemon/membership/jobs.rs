@@ -162,7 +162,7 @@ mod tests {
             ConsoleReply::Refused { problem } => problem,
             other => panic!("{other:?}"),
         };
-        assert!(refused(told(&id, &[not_here.clone()], &[])).contains("no job 3@h1"));
+        assert!(refused(told(&id, std::slice::from_ref(&not_here), &[])).contains("no job 3@h1"));
         assert!(refused(told(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
         let failed = OrderAnswer::Failed { problem: "try again".to_owned() };
         assert_eq!(refused(told(&id, &[failed], &[])), "try again");
