@@ -6,17 +6,25 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-/// The addresses of `host`, a name or an address, in the resolver's order. Waits for the resolver: for
-/// the start of a program only.
+/// The addresses of `host`, a name or an address, in brackets or not. Waits for the resolver: for the
+/// start of a program only.
 ///
 /// # Errors
 /// The resolver's, with the name.
 pub fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
-    let found = (host.trim_matches(['[', ']']), 0_u16).to_socket_addrs().map_err(|e| {
+    look_up(host.trim_matches(['[', ']'])).map_err(|e| {
         io::Error::other(format!("cannot find the address of {}: {e}", host.escape_default()))
-    })?;
+    })
+}
+
+/// The addresses of `host`, a name or an address, in the resolver's order, none twice. Waits for the
+/// resolver.
+///
+/// # Errors
+/// The resolver's.
+pub fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for address in found {
+    for address in (host, 0_u16).to_socket_addrs()? {
         if !addresses.contains(&address.ip()) {
             addresses.push(address.ip());
         }
@@ -40,23 +48,26 @@ pub fn split_port(text: &str) -> Option<(&str, u16)> {
 /// The addresses of this host's interfaces that others may reach, IPv4 first. Those of the loopback
 /// interface only if there are no others.
 pub fn own() -> Vec<IpAddr> {
-    let mut found = Vec::new();
-    for interface in getifaddrs().into_iter().flatten() {
-        let storage = interface.address;
-        let address = storage.and_then(|s| {
-            let v4 = s.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
-            v4.or_else(|| s.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
-        });
-        let up = interface.flags.contains(InterfaceFlags::IFF_UP);
-        if let Some(address) = address.filter(|a| up && is_reachable(a)) {
-            found.push(address);
-        }
-    }
+    let all = interfaces().into_iter().map(|(_, address)| address);
+    let mut found: Vec<IpAddr> = all.filter(is_reachable).collect();
     if found.is_empty() {
         found.push(Ipv4Addr::LOCALHOST.into());
     }
     found.sort_by_key(IpAddr::is_ipv6);
     found
+}
+
+/// The addresses of all interfaces that are up, each with the interface's name.
+pub fn interfaces() -> Vec<(String, IpAddr)> {
+    let Ok(all) = getifaddrs() else { return Vec::new() };
+    let up = all.filter(|interface| interface.flags.contains(InterfaceFlags::IFF_UP));
+    up.filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+        let v6 = || address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip()));
+        Some((interface.interface_name, v4.or_else(v6)?))
+    })
+    .collect()
 }
 
 /// Whether it is an address of one host that means the same on other hosts: not loopback, not

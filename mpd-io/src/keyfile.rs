@@ -21,6 +21,9 @@ use nix::unistd::{User, geteuid};
 
 use crate::random;
 
+/// Variable that names the key file.
+pub const VARIABLE: &str = "MPD_KEY_FILE";
+
 /// Where root's key is.
 pub const ROOT_PATH: &str = "/etc/mpd/key";
 
@@ -128,14 +131,16 @@ impl KeyFile {
         Self { path }
     }
 
-    /// The key file that applies: `option` if the user named one, else that of the effective user.
+    /// The key file that applies: `option` if the user named one, else what the environment names, else
+    /// that of the effective user.
     ///
     /// # Errors
     /// [`KeyFileError::NoHome`].
     pub fn resolve(option: Option<PathBuf>) -> Result<Self, KeyFileError> {
-        if let Some(path) = option {
-            return Ok(Self::at(path));
-        }
+        option.or_else(in_environment).map_or_else(Self::of_user, |path| Ok(Self::at(path)))
+    }
+
+    fn of_user() -> Result<Self, KeyFileError> {
         if geteuid().is_root() {
             return Ok(Self::at(ROOT_PATH.into()));
         }
@@ -250,6 +255,11 @@ impl KeyFile {
             }
         }
     }
+}
+
+/// The path in the environment.
+pub fn in_environment() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Reads a small file that must be nobody else's business; `None` when there is none.

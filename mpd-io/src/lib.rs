@@ -25,6 +25,7 @@ pub mod output;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
+pub mod search;
 pub mod signals;
 pub mod spawn;
 pub mod sweep;

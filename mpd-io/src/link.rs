@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
 use crypto::rand::SystemRandom;
 use mpd_proto::Time;
@@ -125,6 +126,30 @@ impl Link {
         })
     }
 
+    /// Takes a connection that a daemon accepted, and what it read from it.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn take_over(
+        stream: TcpStream,
+        responder: Responder,
+        read: &[u8],
+    ) -> Result<Self, LinkError> {
+        let remote = stream.peer_addr().map_err(LinkError::Broken)?;
+        let mut link = Self::accept(stream, remote, responder)?;
+        // A hello alone establishes nothing, so there is nothing to hear yet.
+        link.take(read, &mut Vec::new())?;
+        Ok(link)
+    }
+
+    /// How long the peer's host may leave data unacknowledged, instead of [`tcp::USER_TIMEOUT`].
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn set_user_timeout(&self, timeout: Duration) -> Result<(), LinkError> {
+        tcp::set_user_timeout(&self.stream, timeout).map_err(LinkError::Broken)
+    }
+
     /// Checks a job link with the key of the manager's job; gives the hello that the manager is to
     /// receive first, on [`Link::into_stream`].
     ///
@@ -227,9 +252,10 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what is there, a bounded amount, by way of `buffer`, and appends what it says to `heard`.
-    /// `true`: more may be there, call again. A read that does not fill the buffer is the last one (what
-    /// comes later makes an event of its own) unless the peer `hung_up`: then the end is read, too.
+    /// Writes what waits, then reads what is there, a bounded amount, by way of `buffer`, and appends what
+    /// it says to `heard`. `true`: more may be there, call again. A read that does not fill the buffer is
+    /// the last one (what comes later makes an event of its own) unless the peer `hung_up`: then the end
+    /// is read, too.
     ///
     /// # Errors
     /// [`LinkError`]: the link is over. What was heard before counts.
@@ -317,15 +343,17 @@ impl Link {
     fn advance(&mut self, heard: &mut Vec<Heard>) -> Result<(), LinkError> {
         loop {
             let established = match &mut self.phase {
-                Phase::Initiating(initiator) => match initiator.poll_output() {
-                    Some(InitiatorOutput::Send(flight)) => {
-                        self.out.buffer().extend_from_slice(&flight);
-                        continue;
+                Phase::Connecting(initiator) | Phase::Initiating(initiator) => {
+                    match initiator.poll_output() {
+                        Some(InitiatorOutput::Send(flight)) => {
+                            self.out.buffer().extend_from_slice(&flight);
+                            continue;
+                        }
+                        Some(InitiatorOutput::Established(established)) => established,
+                        Some(InitiatorOutput::Close(error)) => return Err(error.into()),
+                        None => break,
                     }
-                    Some(InitiatorOutput::Established(established)) => established,
-                    Some(InitiatorOutput::Close(error)) => return Err(error.into()),
-                    None => break,
-                },
+                }
                 Phase::Responding(responder) => match responder.poll_output() {
                     Some(ResponderOutput::Send(flight)) => {
                         self.out.buffer().extend_from_slice(&flight);
@@ -344,14 +372,6 @@ impl Link {
                         return Err(error.into());
                     }
                     None => break,
-                },
-                Phase::Connecting(initiator) => match initiator.poll_output() {
-                    Some(InitiatorOutput::Send(flight)) => {
-                        self.out.buffer().extend_from_slice(&flight);
-                        continue;
-                    }
-                    Some(InitiatorOutput::Close(error)) => return Err(error.into()),
-                    Some(InitiatorOutput::Established(_)) | None => break,
                 },
                 Phase::Open(_) | Phase::Draining => break,
             };

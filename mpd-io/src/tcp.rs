@@ -73,7 +73,15 @@ pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStre
 pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    let millis = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    set_user_timeout(stream, USER_TIMEOUT)
+}
+
+/// Replaces [`USER_TIMEOUT`].
+///
+/// # Errors
+/// Those of the system.
+pub fn set_user_timeout(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    let millis = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
     setsockopt(stream, sockopt::TcpUserTimeout, &millis)?;
     Ok(())
 }

@@ -7,12 +7,14 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`stagger`] | several addresses of one peer, tried one after the other |
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`frame`] | bytes to frames on every stream of the suite |
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
+//! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
 //! | [`manager`] | the life of one job on one host |
 //! | [`placement`] | which rank runs on which host |
 //! | [`ring`] | one daemon's membership of the ring, scatters and laps |
@@ -22,14 +24,17 @@
 mod bounded;
 pub mod channel;
 pub mod frame;
+pub mod hex;
 pub mod hosts;
 pub mod id;
 pub mod job;
+pub mod joblink;
 pub mod manager;
 pub mod message;
 pub mod placement;
 pub mod rankset;
 pub mod ring;
+pub mod stagger;
 pub mod stdio;
 pub mod time;
 pub mod timers;

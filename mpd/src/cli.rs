@@ -64,7 +64,7 @@ pub(crate) struct Cli {
     /// File of the ring's key, made if there is none [default: $MPD_KEY_FILE, /etc/mpd/key for root,
     /// else ~/.mpd.key]
     #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
 
     /// Print the port as mpd_port=N once this daemon is in the ring; with --daemon
     #[arg(long, short = 'e', requires = "daemon")]
@@ -165,12 +165,6 @@ impl Cli {
 
     pub(crate) fn rundir(&self) -> Result<RunDir> {
         Ok(RunDir::resolve(self.rundir.clone(), &self.ring_name()?, &host_name()))
-    }
-
-    /// The key file, if one was named.
-    pub(crate) fn key_file(&self) -> Option<PathBuf> {
-        let variable = || std::env::var_os("MPD_KEY_FILE").filter(|v| !v.is_empty());
-        self.key.clone().or_else(|| variable().map(PathBuf::from))
     }
 
     /// Where to enter, as `HOST:PORT`.

@@ -4,15 +4,15 @@
 
 mod cli;
 mod daemon;
-mod docs;
 mod manager;
+mod scale;
 mod start;
 mod sweep;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, Role};
 
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
         Role::Sweeper(record, file) => sweep::run(&record, file.as_deref()),
-        Role::Docs(directory) => docs::generate(&directory),
+        Role::Docs(directory) => {
+            mpd_docs::generate(&directory, [Cli::command()]).map(|()| ExitCode::SUCCESS)
+        }
         Role::Status => daemon::status::run(&cli),
         Role::Starter => start::run(&cli),
         Role::Daemon => daemon::run(&cli),

@@ -65,7 +65,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     let paths = [
         ("--rundir", &cli.rundir),
         ("--log-file", &cli.log_file),
-        ("--key", &cli.key_file()),
+        ("--key", &cli.key),
         ("--keep", &cli.keep),
     ];
     for (name, path) in paths {

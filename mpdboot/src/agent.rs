@@ -138,8 +138,8 @@ fn take_key(errand: &BootErrand) -> Result<(), Failure> {
     let failed = |problem: &str| Failure::new(Step::Key, problem, "");
     let theirs = KeyText::parse(errand.key.0.as_bytes().to_vec())
         .map_err(|error| failed(&format!("the key in the order: {error}")))?;
-    let file: KeyFile =
-        key::file(errand.manner.key_file.as_deref()).map_err(|error| failed(&error.to_string()))?;
+    let file = KeyFile::resolve(errand.manner.key_file.as_ref().map(Into::into))
+        .map_err(|error| failed(&error.to_string()))?;
     let (ours, _) = file.load_or_store(&theirs).map_err(|error| failed(&error.to_string()))?;
     if key::go_together(&ours, &theirs) {
         return Ok(());

@@ -1,11 +1,9 @@
 //! The recipe for `--keep`: what it takes to start any daemon of the ring again, and no key.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::{fs, io};
 
-use mpd_io::rundir::RunDir;
+use mpd_io::rundir::{self, RunDir};
 
 use crate::wire::{MAX_ORDER, Recipe, VERSION};
 
@@ -16,13 +14,8 @@ use crate::wire::{MAX_ORDER, Recipe, VERSION};
 pub(crate) fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
     rundir.prepare().map_err(|error| io::Error::other(error.to_string()))?;
     let path = rundir.path().join("keep.json");
-    let temporary = rundir.path().join("keep.json.new");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(&serde_json::to_vec(recipe)?))
-        .and_then(|()| fs::rename(&temporary, &path))
+    let text = serde_json::to_vec(recipe).expect("a recipe serialises");
+    rundir::replace(&path, &text)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     Ok(path.display().to_string())
 }

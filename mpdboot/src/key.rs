@@ -1,26 +1,9 @@
-//! The ring's key on this host: where it is, and whether two of them go together.
+//! Keys of this host and of others: whether two of them go together.
 
-use mpd_io::keyfile::{KeyFile, KeyFileError};
 use mpd_proto::channel::KeyText;
-
-/// Variable that names the key file.
-const VARIABLE: &str = "MPD_KEY_FILE";
 
 /// What stands in the key file of a ring without a name.
 pub(crate) const UNNAMED_RING: &str = "default";
-
-/// The path in the environment.
-pub(crate) fn path_in_environment() -> Option<String> {
-    std::env::var(VARIABLE).ok().filter(|path| !path.is_empty())
-}
-
-/// The key file: `option` if given, else what the environment names, else the default one.
-///
-/// # Errors
-/// [`KeyFileError`].
-pub(crate) fn file(option: Option<&str>) -> Result<KeyFile, KeyFileError> {
-    KeyFile::resolve(option.map(str::to_owned).or_else(path_in_environment).map(Into::into))
-}
 
 /// Whether each of the two accepts what the other connects with. While keys are being changed they
 /// may differ.

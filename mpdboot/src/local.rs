@@ -5,10 +5,11 @@
 //! nobody knows are left to ssh, which may know them from its configuration.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use mpd_io::addresses;
 use mpd_proto::hosts::HostEntry;
 
 use crate::roster::is_loopback;
@@ -68,14 +69,7 @@ fn resolves_to_us(name: &str) -> bool {
 /// Whether the kernel would speak to `address` from that same address. Nothing is sent.
 fn is_ours(address: IpAddr) -> bool {
     const DISCARD: u16 = 9;
-    let any: SocketAddr =
-        if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    let own = || -> std::io::Result<IpAddr> {
-        let socket = UdpSocket::bind(any)?;
-        socket.connect((address, DISCARD))?;
-        Ok(socket.local_addr()?.ip())
-    };
-    own().is_ok_and(|own| own == address)
+    addresses::towards(SocketAddr::new(address, DISCARD)) == Some(address)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ mod child;
 mod cli;
 mod command;
 mod daemon;
-mod docs;
 mod drive;
 mod failure;
 mod keep;
@@ -25,6 +24,8 @@ mod wire;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
+
 use crate::cli::{Cli, Role};
 
 fn main() -> ExitCode {
@@ -33,7 +34,9 @@ fn main() -> ExitCode {
     let result = match cli.role() {
         Role::Agent => agent::run(),
         Role::Reviver { name, plan, join } => revive::run(&name, &plan, &join),
-        Role::Docs(directory) => docs::generate(&directory),
+        Role::Docs(directory) => {
+            mpd_docs::generate(&directory, [Cli::command()]).map(|()| ExitCode::SUCCESS)
+        }
         Role::Boot => up::run(&cli),
     };
     match result {

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::signals::Signals;
 use mpd_proto::ring::Address;
 
 use crate::boot::State;
 use crate::drive::{Brief, Driver};
+use crate::keep;
 use crate::wire::{BootErrand, Running, SecretText};
-use crate::{keep, key};
 
 /// How long ssh may take to connect: a host that is off is found out soon.
 const CONNECT_S: u32 = 5;
@@ -29,7 +30,7 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
         .cloned()
         .with_context(|| format!("{} does not name {name}", plan.display()))?;
     let join = join.iter().map(|text| Address::new(text)).collect::<Result<_, _>>();
-    let file = key::file(recipe.manner.key_file.as_deref())?;
+    let file = KeyFile::resolve(recipe.manner.key_file.as_ref().map(Into::into))?;
     let text =
         file.load()?.with_context(|| format!("there is no key in {}", file.path().display()))?;
     let manner = recipe.manner;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
@@ -130,7 +131,7 @@ impl<'a> Up<'a> {
             }
         }
         let existing = ring::take_over(self.cli, &self.rundir)?;
-        let file = key::file(self.manner.key_file.as_deref())?;
+        let file = KeyFile::resolve(self.manner.key_file.as_ref().map(Into::into))?;
         let name = if self.manner.ring.is_empty() { key::UNNAMED_RING } else { &self.manner.ring };
         let (key, _) = file.load_or_create(name)?;
         before::number(&mut self.roster, existing.as_ref());

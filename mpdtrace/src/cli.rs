@@ -1,4 +1,4 @@
-//! The command lines of all tools. `docs` makes their man pages and completions of the same tables.
+//! The command lines of all tools. Their man pages and completions are made of the same tables.
 //!
 //! Exit codes are those of `tool`: 0, 1 when something could not be done or is wrong, 2 for a wrong
 //! command line, 141 when nobody reads standard output any more.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{ArgGroup, Args, Parser};
+use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::message::JobRef;
@@ -372,6 +372,24 @@ pub struct HelpCli {
     pub json: bool,
 }
 
+/// All tools of this crate.
+pub fn commands() -> Vec<Command> {
+    vec![
+        TraceCli::command(),
+        RingtestCli::command(),
+        WatchCli::command(),
+        PingCli::command(),
+        ExitCli::command(),
+        AllexitCli::command(),
+        ListjobsCli::command(),
+        KilljobCli::command(),
+        SigjobCli::command(),
+        CleanupCli::command(),
+        CheckCli::command(),
+        HelpCli::command(),
+    ]
+}
+
 const PLACES: &str = "\
 The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
 the last two with -NAME behind for a ring that has a name.
@@ -404,8 +422,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -434,7 +450,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_options_are_sound() {
-        for command in crate::docs::commands() {
+        for command in commands() {
             command.debug_assert();
         }
         TraceCli::command().debug_assert();

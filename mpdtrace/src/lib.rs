@@ -9,7 +9,6 @@ pub mod ask;
 pub mod check;
 pub mod cleanup;
 pub mod cli;
-pub mod docs;
 pub mod hosts;
 pub mod jobs;
 pub mod lookup;

@@ -1,10 +1,12 @@
 //! Names of hosts to addresses, with a deadline: a resolver may take half a minute for a no.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use mpd_io::addresses;
 
 /// How long a resolver may take.
 pub const PATIENCE: Duration = Duration::from_secs(8);
@@ -15,21 +17,12 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 /// In words for people, without the host.
 pub fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     let owned = host.to_owned();
-    let found = bounded(move || {
-        (owned.as_str(), 0_u16).to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>)
-    });
-    let found = match found {
-        None => return Err(format!("the resolver has not answered for {PATIENCE:?}")),
-        Some(Err(error)) => return Err(cause(&error)),
-        Some(Ok(found)) => found,
-    };
-    let mut addresses = Vec::new();
-    for address in found.into_iter().map(|a| a.ip()) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
+    match bounded(move || addresses::look_up(&owned)) {
+        None => Err(format!("the resolver has not answered for {PATIENCE:?}")),
+        Some(Err(error)) => Err(cause(&error)),
+        Some(Ok(found)) if found.is_empty() => Err("it has no address".to_owned()),
+        Some(Ok(found)) => Ok(found),
     }
-    if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
 }
 
 /// What `work` gives, unless that takes longer than [`PATIENCE`]. Its thread is left to itself then:
@@ -51,20 +44,10 @@ fn cause(error: &io::Error) -> String {
 
 /// `HOST[:PORT]`, where HOST may be an IPv6 address in brackets, or a bare one without a port.
 pub fn split_port(text: &str) -> (&str, Option<u16>) {
-    if text.parse::<IpAddr>().is_ok() {
-        return (text, None);
+    if let Some((host, port)) = addresses::split_port(text) {
+        return (host, Some(port));
     }
-    match text.rsplit_once(':') {
-        Some((host, port)) => match port.parse() {
-            Ok(port) => (unbracketed(host), Some(port)),
-            Err(_) => (unbracketed(text), None),
-        },
-        None => (unbracketed(text), None),
-    }
-}
-
-fn unbracketed(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+    (text.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(text), None)
 }
 
 #[cfg(test)]

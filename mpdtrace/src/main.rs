@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpdtrace::cli::TraceCli;
+use mpdtrace::cli::{self, TraceCli};
 use mpdtrace::verify::{self, Checked};
-use mpdtrace::{ask, docs, render, svg, tool};
+use mpdtrace::{ask, render, svg, tool};
 
 fn main() -> ExitCode {
     tool::main(|cli: &TraceCli| match &cli.generate_docs {
-        Some(directory) => docs::generate(directory).map(|()| ExitCode::SUCCESS),
+        Some(directory) => {
+            mpd_docs::generate(directory, cli::commands()).map(|()| ExitCode::SUCCESS)
+        }
         None if cli.trace_hops => hops(cli),
         None => members(cli),
     })

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::docs;
+use crate::cli;
 
 /// Programs of other crates, in the order in which people meet them.
 const OTHERS: [(&str, &str); 4] = [
@@ -24,7 +24,7 @@ pub struct Program {
 /// All programs.
 pub fn all() -> Vec<Program> {
     let others = OTHERS.iter().map(|(name, about)| (name.to_string(), (*about).to_owned()));
-    let ours = docs::commands().into_iter().map(|command| {
+    let ours = cli::commands().into_iter().map(|command| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         (command.get_name().to_owned(), about)
     });

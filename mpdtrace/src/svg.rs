@@ -314,25 +314,6 @@ mod tests {
         assert_eq!(count(&picture, "<line class=\"mine\""), 2);
     }
 
-    /// Writes pictures to look at: `MPD_PICTURES=DIR cargo test -p mpdtrace pictures -- --ignored`.
-    #[test]
-    #[ignore = "for eyes"]
-    fn pictures() {
-        let directory = std::path::PathBuf::from(std::env::var_os("MPD_PICTURES").unwrap());
-        for n in [1, 2, 12, 128, 1024] {
-            std::fs::write(directory.join(format!("{n}.svg")), picture(n)).unwrap();
-        }
-        let mut view = samples::ring(&["h1", "h2", "h3", "h4.example.org", "h5", "h6", "h7"]);
-        view.members[2].suspect = true;
-        view.members[5].standing = Standing::Dead;
-        view.members[5].by = Some(name("h5"));
-        view.members[6].standing = Standing::Departed;
-        view.lhs = None;
-        view.whole = false;
-        let doubt = Some("a message round the ring was lost".to_owned());
-        std::fs::write(directory.join("ill.svg"), ring(&Checked { view, doubt })).unwrap();
-    }
-
     #[test]
     fn text_from_elsewhere_cannot_leave_its_element() {
         let mut view = samples::ring(&["a"]);

@@ -5,11 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, MAX_RANKS, Misfit, PlacementSpec};
+use mpd_proto::job::{Argset, Bytes, HostWish, JobSpec, MAX_ARGSETS, Misfit};
 
 use crate::caller::Caller;
 use crate::environment::{self, Choice, Variables};
-use crate::job_options::{JobOptions, Universe, absolute};
+use crate::hosts;
+use crate::job_options::{JobOptions, Universe, absolute, processes};
 use crate::limits::LimitChange;
 use crate::once::Once;
 use crate::options::{Key, Reach};
@@ -115,13 +116,13 @@ impl<'a> Argsets<'a> {
                 }
             },
             report_ends: self.job.exits().any(),
-            placement: PlacementSpec::default(),
+            placement: self.job.placement(),
         };
         match spec.check() {
             Ok(()) => Ok(spec),
-            Err(misfit @ (Misfit::StdinRank(..) | Misfit::TooManyRanks(_))) => {
-                Err(Usage::syntax(misfit.to_string()))
-            }
+            Err(
+                misfit @ (Misfit::Groups { .. } | Misfit::StdinRank(..) | Misfit::TooManyRanks(_)),
+            ) => Err(Usage::syntax(misfit.to_string())),
             Err(misfit) => Err(Usage::new(misfit.to_string())),
         }
     }
@@ -150,7 +151,7 @@ impl<'a> Argsets<'a> {
             },
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
-            hosts: None,
+            hosts: own.hosts.or(&all.hosts).get().cloned(),
         })
     }
 }
@@ -159,6 +160,7 @@ impl<'a> Argsets<'a> {
 #[derive(Debug, Default)]
 struct Local {
     processes: Once<u32>,
+    hosts: Once<Vec<HostWish>>,
     soft: Once<Soft>,
     directory: Once<PathBuf>,
     path: Once<OsString>,
@@ -170,6 +172,7 @@ struct Local {
 impl Local {
     fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
         match setting.opt.key {
+            Key::Host => self.hosts.set(hosts::list(setting)?, setting),
             Key::Processes => self.processes.set(processes(setting)?, setting),
             Key::Soft => {
                 let soft = setting.text()?.parse().map_err(|e| setting.error(e))?;
@@ -240,18 +243,6 @@ fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> By
             dirs.push(inherited);
             dirs.join(&b':')
         }
-    }
-}
-
-fn processes(setting: &Setting) -> Result<u32, Usage> {
-    let text = setting.text()?;
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(setting.error(format!("{text:?} is not a number of processes")));
-    }
-    match text.parse() {
-        Ok(0) => Err(setting.error("the number of processes must be at least 1")),
-        Ok(n @ ..=MAX_RANKS) => Ok(n),
-        _ => Err(setting.error(format!("a job may have at most {MAX_RANKS} processes"))),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The command line, from the words to what is to be done. Reads the configuration file, if one is
-//! named, and touches nothing else.
+//! The command line, from the words to what is to be done. Reads the configuration file and the host
+//! file, if they are named, and touches nothing else.
 //!
 //! Why not clap alone: it knows neither `:` nor long options with one dash, and MPI users type
 //! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
@@ -16,6 +16,7 @@ pub use crate::job_options::ExitReports;
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
 pub use crate::usage::Usage;
+use crate::usage::plain;
 use crate::{dryrun, help};
 
 /// What the command line asks for.
@@ -133,12 +134,6 @@ fn missing_program(at: usize, count: usize, section: &Section) -> Usage {
         (_, _, None) if at + 1 == count => "there is nothing after the last ':'".to_owned(),
         (_, _, None) => format!("there is nothing between two ':' (section {})", at + 1),
     })
-}
-
-/// The system's words without the error number, which tells people nothing.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -169,9 +169,12 @@ fn argument(opt: &Opt) -> Arg {
     }
     let hint = match opt.key {
         Key::Directory => ValueHint::DirPath,
-        Key::ConfigFile | Key::ExitCodeFile | Key::StatusFile | Key::OutFile | Key::ErrFile => {
-            ValueHint::FilePath
-        }
+        Key::ConfigFile
+        | Key::HostFile
+        | Key::ExitCodeFile
+        | Key::StatusFile
+        | Key::OutFile
+        | Key::ErrFile => ValueHint::FilePath,
         _ => ValueHint::Unknown,
     };
     match opt.values {

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use mpd_proto::RankSet;
-use mpd_proto::job::{Argset, Bytes, JobSpec, LabelFormat, OnFailure};
+use mpd_proto::job::{
+    Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder,
+};
 
 use crate::caller::Caller;
 use crate::job_options::ExitReports;
@@ -15,7 +17,7 @@ use crate::limits;
 /// The job as people read it.
 pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
     let mut text = String::new();
-    for (name, value) in job_lines(spec, exits) {
+    for (name, value) in job_lines(spec, exits).into_iter().chain(host_lines(spec)) {
         line(&mut text, name, &value);
     }
     let mut first = 0;
@@ -28,6 +30,9 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
         let words = std::iter::once(&argset.program).chain(&argset.args);
         let command: Vec<String> = words.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
+        if let Some(hosts) = &argset.hosts {
+            line(&mut text, "  hosts", &listed(hosts));
+        }
         line(&mut text, "  directory", &quoted(&argset.directory));
         if !argset.program.contains(&b'/') {
             line(&mut text, "  search", &quoted(&argset.search));
@@ -64,6 +69,37 @@ fn job_lines(spec: &JobSpec, exits: &ExitReports) -> Vec<(&'static str, String)>
         ("temporary files", Some(quoted(&spec.tmpdir))),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Where the user wants the ranks to be.
+fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
+    let wish = &spec.placement;
+    let said = |set: bool, text: &str| set.then(|| text.to_owned());
+    let lines = [
+        ("hosts", (!wish.hosts.is_empty()).then(|| listed(&wish.hosts))),
+        ("excluded hosts", (!wish.exclude.is_empty()).then(|| wish.exclude.join(" "))),
+        ("processes per host", wish.per_host.map(|n| n.to_string())),
+        ("order", said(wish.order == RankOrder::RoundRobin, "each host in turn")),
+        ("group size", wish.group.map(|n| n.to_string())),
+        ("first host", said(!wish.here_first, "the next in the ring")),
+        ("bound to", said(wish.binding != Binding::None, wish.binding.name())),
+        ("print rank map", said(wish.print_rank_map, "yes")),
+    ];
+    lines.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// Hosts with their slots, as they can stand in a host file.
+fn listed(hosts: &[HostWish]) -> String {
+    if hosts.is_empty() {
+        return "all".into();
+    }
+    let word = |host: &HostWish| match host.slots {
+        // An address with colons needs brackets before a number.
+        Some(slots) if host.name.contains(':') => format!("[{}]:{slots}", host.name),
+        Some(slots) => format!("{}:{slots}", host.name),
+        None => host.name.clone(),
+    };
+    hosts.iter().map(word).collect::<Vec<String>>().join(" ")
 }
 
 /// The limits that differ from the caller's.

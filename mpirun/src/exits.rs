@@ -8,7 +8,8 @@ use mpd_proto::job::{RankEnd, exit};
 
 /// The `-status-file`. Line 1 names the format, line 2 the job; then one line per rank of
 /// `name=value` fields: `rank host pid code`, or `signal` (and `core=1` if it left a core dump)
-/// instead of `code`; a rank that never ran has only `state=not-started` after its host.
+/// instead of `code`; a rank that never ran has only `state=not-started` after its host, one
+/// that was lost with its host only `state=lost`.
 pub fn render_status_file(job: &str, host: &str, ends: &[(u32, RankEnd)]) -> String {
     let mut text = format!("mpd-status 1\njob={job} ranks={}\n", ends.len());
     for (rank, &(pid, end)) in ends.iter().enumerate() {
@@ -21,6 +22,7 @@ pub fn render_status_file(job: &str, host: &str, ends: &[(u32, RankEnd)]) -> Str
                 writeln!(text, "pid={pid} signal={signal}{core}")
             }
             RankEnd::NotStarted => writeln!(text, "state=not-started"),
+            RankEnd::Lost => writeln!(text, "state=lost"),
         };
     }
     text
@@ -48,7 +50,7 @@ fn wait_status(end: RankEnd) -> u32 {
     match end {
         RankEnd::Exited(code) => u32::from(code) << 8,
         RankEnd::Signaled { signal, core } => u32::from(signal) | if core { 0x80 } else { 0 },
-        RankEnd::NotStarted => u32::from(exit::SUITE) << 8,
+        RankEnd::NotStarted | RankEnd::Lost => u32::from(exit::SUITE) << 8,
     }
 }
 

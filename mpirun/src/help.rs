@@ -40,7 +40,7 @@ pub fn version(name: &str) -> String {
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 3] = [
+pub(crate) const NOTES: [&str; 4] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
@@ -49,13 +49,19 @@ pub(crate) const NOTES: [&str; 3] = [
     "Exit code: 0 if all ranks exited with 0; else that of the first rank that failed, or 128 + \
      the signal that killed it; 124 after -timeout; 125 if mpirun itself fails; 126 and 127 if a \
      program cannot be executed or found.",
+    "A host takes one process for each of its CPUs, or as many as -ppn or its list says, then the \
+     next host does; when all are full the first begins again. Names may be short, and localhost \
+     is this host.",
     "Every rank gets the caller's environment, directory, umask and limits unless told otherwise, \
      less the variables of a launcher that mpirun itself was started under.",
 ];
 
 /// What people start with.
-pub(crate) const EXAMPLES: [&str; 2] =
-    ["mpirun -np 4 ./cpi", "mpirun -l -n 1 ./first : -n 3 -wdir /tmp ./others input.dat"];
+pub(crate) const EXAMPLES: [&str; 3] = [
+    "mpirun -np 4 ./cpi",
+    "mpirun -np 32 -ppn 2 -hosts c[01-16] ./cpi",
+    "mpirun -l -n 1 ./first : -n 3 -wdir /tmp ./others input.dat",
+];
 
 fn usage(name: &str) -> String {
     format!("Usage: {name} [options] program [arguments] [: [options] program [arguments]]...\n\n")

@@ -6,9 +6,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpd_proto::job::{Bytes, LabelFormat, OnFailure, OutputSpec};
+use mpd_proto::job::{
+    Binding, Bytes, HostWish, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec,
+    RankOrder,
+};
 use mpd_proto::{Rank, RankSet};
 
+use crate::hosts;
 use crate::once::Once;
 use crate::options::Key;
 use crate::scan::Setting;
@@ -50,16 +54,24 @@ pub enum Universe {
 #[derive(Debug, Default)]
 pub struct JobOptions {
     alias: Once<String>,
+    behind: bool,
+    binding: Once<Binding>,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) dry_run: bool,
     ecfn: Once<PathBuf>,
     errfile: Once<LabelFormat>,
+    exclude: Vec<String>,
+    group: Once<u32>,
+    hosts: Once<Vec<HostWish>>,
     label: bool,
     label_format: Once<LabelFormat>,
     merge: bool,
     on_failure: Once<OnFailure>,
     outfile: Once<LabelFormat>,
+    per_host: Once<u32>,
     print_exit_codes: bool,
+    print_rank_map: bool,
+    round_robin: bool,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
     timeout: Once<Option<Duration>>,
@@ -73,11 +85,17 @@ impl JobOptions {
     pub fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::Alias => self.alias.set(alias(setting)?, setting)?,
+            Key::Behind => self.behind = true,
+            Key::Binding => self.binding.set(binding(setting)?, setting)?,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
             Key::ContinueOnFailure => self.on_failure.set(OnFailure::Continue, setting)?,
             Key::DryRun => self.dry_run = true,
             Key::ErrFile => self.errfile.set(file_pattern(setting, directory)?, setting)?,
+            Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
             Key::ExitCodeFile => self.ecfn.set(setting.nonempty()?.into(), setting)?,
+            Key::Group => self.group.set(processes(setting)?, setting)?,
+            Key::HostFile => self.hosts.set(hosts::file(setting, directory)?, setting)?,
+            Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
             Key::Label => self.label = true,
             Key::LabelFormat => {
                 // MPD's users write "%r" and know that the colon comes by itself.
@@ -89,9 +107,13 @@ impl JobOptions {
                 self.label_format.set(pattern(setting, setting.value().as_bytes())?, setting)?;
             }
             Key::Merge => self.merge = true,
+            Key::NoLocal => self.exclude.push("localhost".into()),
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
             Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
+            Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
             Key::PrintExitCodes => self.print_exit_codes = true,
+            Key::PrintRankMap => self.print_rank_map = true,
+            Key::RoundRobin => self.round_robin = true,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
             Key::Stdin => {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
@@ -124,6 +146,20 @@ impl JobOptions {
             outfile: self.outfile.get().cloned(),
             errfile: self.errfile.get().cloned(),
         })
+    }
+
+    /// Where the ranks run.
+    pub fn placement(&self) -> PlacementSpec {
+        PlacementSpec {
+            hosts: self.hosts.get().cloned().unwrap_or_default(),
+            exclude: self.exclude.clone(),
+            per_host: self.per_host.get().copied(),
+            order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
+            group: self.group.get().copied(),
+            here_first: !self.behind,
+            binding: self.binding.get().copied().unwrap_or_default(),
+            print_rank_map: self.print_rank_map,
+        }
     }
 
     /// The ranks that get standard input: the first, unless told otherwise.
@@ -172,6 +208,11 @@ fn alias(setting: &Setting) -> Result<String, Usage> {
     }
 }
 
+fn binding(setting: &Setting) -> Result<Binding, Usage> {
+    let known = "it must be 'none', 'core', 'numa' or 'slots'";
+    Binding::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
 fn on_failure(setting: &Setting) -> Result<OnFailure, Usage> {
     match setting.value().as_bytes() {
         b"end" => Ok(OnFailure::End),
@@ -189,6 +230,18 @@ fn universe(setting: &Setting) -> Result<Universe, Usage> {
             Ok(size @ 1..) => Ok(Universe::Size(size)),
             _ => Err(setting.error("it must be a number above 0, SYSTEM or INFINITE")),
         },
+    }
+}
+
+pub(crate) fn processes(setting: &Setting) -> Result<u32, Usage> {
+    let text = setting.text()?;
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(setting.error(format!("{text:?} is not a number of processes")));
+    }
+    match text.parse() {
+        Ok(0) => Err(setting.error("the number of processes must be at least 1")),
+        Ok(n @ ..=MAX_RANKS) => Ok(n),
+        _ => Err(setting.error(format!("a job may have at most {MAX_RANKS} processes"))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `mpirun`: the console of one job.
 //!
 //! The command-line half turns words into a job's specification and touches nothing but the
-//! configuration file: [`caller`] (what we were started with), [`scan`] (words to sections, by the
+//! configuration file and the host file: [`caller`] (what we were started with), [`scan`] (words to sections, by the
 //! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
 //! [`docs`], [`dryrun`], [`exits`]). [`cli::parse`] is its door.
 
@@ -14,6 +14,7 @@ pub mod dryrun;
 pub mod environment;
 pub mod exits;
 pub mod help;
+mod hosts;
 pub mod job_options;
 pub mod launch;
 pub mod limits;

@@ -7,6 +7,10 @@
 pub enum Key {
     /// `-a`: the job's alias.
     Alias,
+    /// `-1`: ring order begins behind this host.
+    Behind,
+    /// `-bind-to`.
+    Binding,
     /// `-configfile`.
     ConfigFile,
     /// `-on-failure continue` in other launchers' words.
@@ -29,12 +33,22 @@ pub enum Key {
     EnvExport,
     /// `-errfile-pattern`.
     ErrFile,
+    /// `-exclude`: hosts to avoid.
+    Exclude,
     /// `--generate-docs`, for `scripts/install`.
     GenerateDocs,
+    /// `-g`: groups of ranks.
+    Group,
     /// `-help`.
     Help,
     /// `-help-all`.
     HelpAll,
+    /// `-host`: the hosts of one program.
+    Host,
+    /// `-f`: the job's hosts from a file.
+    HostFile,
+    /// `-hosts`: the job's hosts.
+    Hosts,
     /// Has no effect here.
     Ignored,
     /// `-l`: labels.
@@ -49,16 +63,24 @@ pub enum Key {
     Limit,
     /// `-m`: merge identical lines.
     Merge,
+    /// `-nolocal`: not on this host.
+    NoLocal,
     /// `-on-failure`.
     OnFailure,
     /// `-outfile-pattern`.
     OutFile,
     /// `-path`.
     Path,
+    /// `-ppn`.
+    PerHost,
     /// `-print-all-exitcodes`.
     PrintExitCodes,
+    /// `-print-rank-map`.
+    PrintRankMap,
     /// `-n`.
     Processes,
+    /// `-rr`: hosts take ranks in turn.
+    RoundRobin,
     /// `-soft`.
     Soft,
     /// `-status-file`.
@@ -97,8 +119,10 @@ pub enum Reach {
 /// Under which heading the help shows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
-    /// What is run, how often and where.
+    /// What is run, how often and how.
     Programs,
+    /// Which ranks run on which host.
+    Hosts,
     /// The variables that ranks get.
     Environment,
     /// Labels, files, standard input.
@@ -117,8 +141,9 @@ pub enum Heading {
 
 impl Heading {
     /// The headings in the order of the help.
-    pub const SHOWN: [Self; 7] = [
+    pub const SHOWN: [Self; 8] = [
         Self::Programs,
+        Self::Hosts,
         Self::Environment,
         Self::Io,
         Self::Ending,
@@ -131,6 +156,7 @@ impl Heading {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Programs => "Programs",
+            Self::Hosts => "Hosts",
             Self::Environment => "Environment",
             Self::Io => "Input and output",
             Self::Ending => "End of the job",
@@ -207,12 +233,10 @@ const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
     opt(Heading::Hidden, Key::Later, names, &[], "").of(Reach::Unavailable(needs))
 }
 
-const SEVERAL_HOSTS: &str = "jobs on several hosts";
-
 /// The table.
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = {
-    use Heading::{Accepted, Defaults, Ending, Environment, Hidden, Io, Job, Programs};
+    use Heading::{Accepted, Defaults, Ending, Environment, Hidden, Hosts, Io, Job, Programs};
     use Reach::{Argset, Instead};
     const ALL: Reach = Reach::Defaults;
     &[
@@ -235,6 +259,32 @@ pub static OPTIONS: &[Opt] = {
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
         "read options and programs from FILE, one program per line; # starts a comment, \\ at \
          the end continues a line, quotes work as in a shell, and no shell is involved"),
+
+    opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
+        "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 \
+         processes").basic(),
+    opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
+        "the same from a file: HOST, HOST:N, HOST slots=N").basic(),
+    opt(Hosts, Key::Host, &["host", "H"], &["LIST"],
+        "run this program on these hosts, written as for -hosts").of(Argset),
+    opt(Hosts, Key::Exclude, &["exclude"], &["LIST"],
+        "run nothing on these hosts; LIST may begin with ^; can be repeated"),
+    opt(Hosts, Key::NoLocal, &["nolocal"], &[],
+        "run nothing on this host"),
+    opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
+        "run N processes on a host, then as many on the next (default: one for each of its CPUs)"),
+    opt(Hosts, Key::RoundRobin, &["rr"], &[],
+        "give each host one process in turn, as long as it has room"),
+    opt(Hosts, Key::Group, &["g"], &["K"],
+        "keep groups of K ranks together on a host; they get MPD_GROUP_KEY, MPD_GROUP_SIZE and \
+         MPD_GROUP_RANK, and the last group may be smaller"),
+    opt(Hosts, Key::Behind, &["1"], &[],
+        "begin with the next host of the ring instead of this one"),
+    opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
+        "bind each rank to a core, to the cores of a NUMA node, or to its share of the host's \
+         cores (default none)"),
+    opt(Hosts, Key::PrintRankMap, &["print-rank-map"], &[],
+        "print which ranks run where, as in (h1:0-3)(h2:4,6)"),
 
     opt(Environment, Key::EnvSet, &["genv"], &["NAME", "VALUE"],
         "set a variable for all programs; also NAME=VALUE").of(ALL).basic(),
@@ -269,14 +319,14 @@ pub static OPTIONS: &[Opt] = {
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
-        "write standard output to files, %r standing for the rank").basic(),
+        "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
-        "write standard error to files, %r standing for the rank"),
+        "write standard error to files (%r is the rank)"),
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
     opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue"],
-        "what the first failing rank means for the others (default end)").basic(),
+        "what the first failure means (default end)").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "the same as -on-failure continue"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
@@ -306,26 +356,24 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Defaults, Key::Processes, &["gn", "gnp"], &["N"], "as -n").of(ALL),
     opt(Defaults, Key::Soft, &["gsoft"], &["SPEC"], "as -soft").of(ALL),
+    opt(Defaults, Key::Host, &["ghost"], &["LIST"], "as -host").of(ALL),
     opt(Defaults, Key::Directory, &["gwdir"], &["DIR"], "as -wdir").of(ALL),
     opt(Defaults, Key::Path, &["gpath"], &["DIRS"], "as -path").of(ALL),
     opt(Defaults, Key::Umask, &["gumask"], &["MASK"], "as -umask").of(ALL),
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
-    opt(Accepted, Key::Ignored, &["1"], &[],
-        "MPD: do not start on the own host first; jobs run on one host"),
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
-        "the host's architecture; jobs run on one host").of(Argset),
+        "the host's architecture; all hosts count as alike").of(Argset),
     opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
         "Open MPI: more processes than CPUs; always allowed"),
     opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],
         "Open MPI: run as root; always allowed"),
 
-    later(&["host", "hosts", "ghost", "f", "hostfile", "machinefile", "machine", "ppn", "perhost",
-        "rr", "nolocal", "ifhn", "iface", "rmk", "launcher", "launcher-exec", "bootstrap",
-        "bootstrap-exec", "print-rank-map"], SEVERAL_HOSTS),
-    later(&["g"], "groups of ranks"),
+    later(&["rmk", "launcher", "launcher-exec", "bootstrap", "bootstrap-exec"],
+        "daemons started by mpirun (mpdboot starts them)"),
+    later(&["ifhn", "iface"], "a network chosen for a job (mpdboot's ifhn chooses the ring's)"),
     later(&["d", "gdb", "gdba"], "the parallel debugger"),
-    later(&["bind-to", "map-by", "rank-by", "binding"], "the placement of ranks on CPUs"),
+    later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),
     later(&["file", "gexec"], "MPD's XML jobs and default program"),
     later(&["tv", "tvsu"], "the TotalView interface"),
     ]

@@ -279,8 +279,9 @@ mod tests {
     #[test]
     fn what_comes_later_is_refused_by_name() {
         assert_eq!(
-            problem("-hosts a,b prog"),
-            "mpirun: -hosts needs jobs on several hosts, which this version does not have"
+            problem("-launcher ssh prog"),
+            "mpirun: -launcher needs daemons started by mpirun (mpdboot starts them), which this \
+             version does not have"
         );
         assert!(problem("--gdb a").starts_with("mpirun: --gdb needs the parallel debugger,"));
     }

@@ -90,6 +90,7 @@ mod session;
 
 pub mod client;
 pub mod limits;
+pub mod pairs;
 pub mod process_mapping;
 
 pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};

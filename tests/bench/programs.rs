@@ -5,15 +5,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use mpd_tests::surroundings::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// The path of a program of ours.
 pub(crate) fn beside(name: &str) -> Result<String, String> {
-    let here = std::env::current_exe().map_err(|error| error.to_string())?;
-    let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
-    let path =
-        elsewhere.map_or_else(|| here.with_file_name(name), |dir| PathBuf::from(dir).join(name));
+    let path = program(name);
     if path.exists() {
         Ok(path.display().to_string())
     } else {

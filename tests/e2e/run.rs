@@ -7,46 +7,21 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub(crate) use mpd_tests::waiting::{comes_true, scaled, wait_until};
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
 
 /// How long a program may take unless its test says otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(3);
 /// How much of an output a failure shows.
 const SHOWN: usize = 4000;
-
-/// Deadlines of a slow or busy machine: `MPD_TEST_SCALE` times the ordinary ones.
-pub(crate) fn scaled(time: Duration) -> Duration {
-    let scale = std::env::var("MPD_TEST_SCALE").ok().and_then(|text| text.parse().ok());
-    time.mul_f64(scale.unwrap_or(1.0))
-}
 
 /// The figure of a short run, or the full one with `MPD_TEST_FULL=1`.
 pub(crate) fn sample<T>(short: T, full: T) -> T {
     if std::env::var_os("MPD_TEST_FULL").is_some_and(|value| value == "1") { full } else { short }
-}
-
-/// Asks until the answer is yes; fails, naming what was waited for, after 15 seconds.
-pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
-    assert!(comes_true(Duration::from_secs(15), condition), "waited in vain: {what}");
-}
-
-/// Asks until the answer is yes (true) or the scaled time is over (false).
-pub(crate) fn comes_true(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + scaled(limit);
-    loop {
-        if condition() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(POLL);
-    }
 }
 
 /// A program to be started. stdin is empty, stdout and stderr are collected, unless told otherwise.

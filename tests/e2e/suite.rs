@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mpd_tests::surroundings;
 pub(crate) use mpd_tests::surroundings::{skip, tell};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -48,7 +49,7 @@ impl Suite {
     pub(crate) fn as_user(user: u32) -> Self {
         let suite = Self::owned_by(Some(user));
         for name in PROGRAMS {
-            let copied = fs::copy(original(name), suite.path("bin").join(name));
+            let copied = fs::copy(surroundings::program(name), suite.path("bin").join(name));
             copied.unwrap_or_else(|error| panic!("{name}: {error}; run scripts/test"));
         }
         suite
@@ -93,7 +94,11 @@ impl Suite {
 
     /// Where one of the programs is, ours or a helper. An argument for others, too.
     pub(crate) fn program(&self, name: &str) -> String {
-        let path = if self.user.is_some() { self.path("bin").join(name) } else { original(name) };
+        let path = if self.user.is_some() {
+            self.path("bin").join(name)
+        } else {
+            surroundings::program(name)
+        };
         assert!(path.exists(), "no {}; run scripts/test, which builds it", path.display());
         path.display().to_string()
     }
@@ -337,16 +342,6 @@ impl Drop for Suite {
         assert!(jobs.is_empty(), "records of jobs left behind: {jobs:?}");
         assert!(temporary.is_empty(), "left in TMPDIR: {temporary:?}");
     }
-}
-
-/// Where a program is: beside the directory of this test's executable; the product may be elsewhere.
-fn original(name: &str) -> PathBuf {
-    let here = std::env::current_exe().expect("its own path");
-    let directory = here.parent().expect("a directory");
-    let directory = if directory.ends_with("deps") { directory.parent() } else { Some(directory) };
-    let directory = directory.expect("a directory").to_owned();
-    let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
-    elsewhere.map_or(directory, PathBuf::from).join(name)
 }
 
 pub(crate) fn is_root() -> bool {

@@ -11,7 +11,8 @@ use mpd_io::console::Console;
 use mpd_io::rundir::RunDir;
 use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
 use mpd_proto::ring::Standing;
-use mpd_tests::surroundings::{setting, skip, tell};
+use mpd_tests::surroundings::{program, setting, skip, tell};
+use mpd_tests::waiting::{comes_true, comes_true_slowly};
 use nix::fcntl::{Flock, FlockArg};
 
 /// How long anything may take before it counts as never.
@@ -155,10 +156,8 @@ impl Rig {
 
     /// Waits until `from` can log in to `to`: that somebody is back is not known to all at once.
     pub(crate) fn can_log_in(&self, from: &str, to: &str) {
-        let begin = Instant::now();
-        while !self.exec(from, &["ssh", to, "true"]).status.success() {
-            assert!(begin.elapsed() < NEVER, "{from} cannot log in to {to}");
-        }
+        let logs_in = || self.exec(from, &["ssh", to, "true"]).status.success();
+        assert!(comes_true(NEVER, logs_in), "{from} cannot log in to {to}");
     }
 
     /// Whether these hosts form one ring, as each of them sees it: in one order, both links up.
@@ -183,14 +182,12 @@ impl Rig {
     /// Waits until these hosts are one ring; says how long that took.
     pub(crate) fn heals(&self, what: &str, hosts: &[String]) -> Duration {
         let begin = Instant::now();
-        while !self.is_one_ring(hosts) {
-            if begin.elapsed() > NEVER {
-                let views: Vec<String> =
-                    hosts.iter().map(|h| format!("{h}: {:?}", self.view(h))).collect();
-                panic!("{what}: no ring of {hosts:?}\n{}", views.join("\n"));
-            }
-            // Looking costs the hosts what they need to heal.
-            std::thread::sleep(Duration::from_millis(50));
+        // Looking costs the hosts what they need to heal.
+        let pause = Duration::from_millis(50);
+        if !comes_true_slowly(pause, NEVER, || self.is_one_ring(hosts)) {
+            let views: Vec<String> =
+                hosts.iter().map(|h| format!("{h}: {:?}", self.view(h))).collect();
+            panic!("{what}: no ring of {hosts:?}\n{}", views.join("\n"));
         }
         let took = begin.elapsed();
         tell(&format!(
@@ -209,21 +206,16 @@ impl Rig {
     }
 
     pub(crate) fn nothing_is_left(&self) {
-        let begin = Instant::now();
-        loop {
-            let left: Vec<String> = self
-                .all()
-                .iter()
-                .filter_map(|host| {
-                    let output = self.exec(host, &["pidof", "mpd", "mpdboot", "mpdman", "ssh"]);
-                    output.status.success().then(|| format!("{host}: {}", text(&output)))
-                })
-                .collect();
-            if left.is_empty() {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(20), "left: {left:?}");
-        }
+        let on_host = |host: &String| {
+            let output = self.exec(host, &["pidof", "mpd", "mpdboot", "mpdman", "ssh"]);
+            output.status.success().then(|| format!("{host}: {}", text(&output)))
+        };
+        let mut left = Vec::new();
+        let ended = comes_true(Duration::from_secs(20), || {
+            left = self.all().iter().filter_map(on_host).collect();
+            left.is_empty()
+        });
+        assert!(ended, "left: {left:?}");
     }
 }
 
@@ -233,12 +225,9 @@ impl Drop for Rig {
     }
 }
 
+/// The directory of the programs.
 fn programs() -> PathBuf {
-    let given = std::env::var_os("MPD_BIN_DIR").map(PathBuf::from);
-    given.unwrap_or_else(|| {
-        let own = std::env::current_exe().expect("its own path");
-        own.ancestors().nth(2).expect("the directory above deps").to_owned()
-    })
+    program("mpd").parent().expect("a directory").to_owned()
 }
 
 pub(crate) fn text(output: &Output) -> String {

@@ -5,6 +5,7 @@ pub mod digest;
 pub mod lines;
 pub mod random;
 pub mod surroundings;
+pub mod waiting;
 
 use std::io::Write;
 use std::os::fd::AsFd;

@@ -18,6 +18,18 @@ pub fn skip(why: &str) {
     tell(&format!("SKIP: {why}"));
 }
 
+/// Where a program of ours is, or a helper: beside this executable, or beside the directory of a test's;
+/// ours are where `MPD_BIN_DIR` says, if it does.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("its own path");
+    let directory = here.parent().expect("a directory");
+    let directory = if directory.ends_with("deps") { directory.parent() } else { Some(directory) };
+    let directory = directory.expect("a directory").to_owned();
+    let elsewhere = std::env::var_os("MPD_BIN_DIR").filter(|_| !name.starts_with("t-"));
+    elsewhere.map_or(directory, PathBuf::from).join(name)
+}
+
 /// A setting of target/test-env/env.sh, unless the environment has one.
 #[must_use]
 pub fn setting(name: &str) -> Option<String> {

@@ -153,7 +153,7 @@ fn a_ring_that_cannot_be_named_and_a_directory_that_cannot_be_made_are_errors() 
 
 #[test]
 fn the_effective_user_decides_where_the_key_is() {
-    let path = KeyFile::resolve(None).unwrap().path().to_owned();
+    let path = KeyFile::of_user().unwrap().path().to_owned();
     assert_eq!(path == Path::new(ROOT_PATH), geteuid().is_root());
     assert!(path.is_absolute());
     let named = KeyFile::resolve(Some("x".into())).unwrap();

@@ -57,10 +57,10 @@ pub enum Problem {
     #[error("{} has a bad range: [1-9], [01-16,20] are good ones", shown(.0))]
     Range(String),
     /// Not a number of CPUs.
-    #[error("{} is not a number of CPUs: HOST:NCPUS takes 1 to {MAX_NCPUS}", shown(.0))]
+    #[error("{} is not a number of CPUs: HOST:NCPUS and slots=NCPUS take 1 to {MAX_NCPUS}", shown(.0))]
     Ncpus(String),
     /// Neither key nor value.
-    #[error("{} follows the host: only ifhn=NAME, user=NAME and port=N can", shown(.0))]
+    #[error("{} follows the host: only slots=N, ifhn=NAME, user=NAME and port=N can", shown(.0))]
     Key(String),
     /// The same key twice.
     #[error("{} stands there twice", shown(.0))]

@@ -1,8 +1,8 @@
-//! Lists of hosts: the host file of `mpdboot`, and the list on its command line.
+//! Lists of hosts: the host file of `mpdboot` and `mpirun`, and the lists on their command lines.
 //!
 //! ```text
 //! # a comment, to the end of the line
-//! HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N]
+//! HOST[:NCPUS] [slots=NCPUS] [ifhn=NAME] [user=NAME] [port=N]
 //! ```
 //!
 //! `HOST` is a name, a numeric address (IPv6 in brackets: `[fe80::1]:4`), or names with ranges:
@@ -90,11 +90,11 @@ fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem
     let mut words = content.split_ascii_whitespace();
     let Some(first) = words.next() else { return Ok(()) };
     let HostWord { names, ncpus } = words::host(first, MAX_HOSTS - entries.len())?;
-    let keys = words::Keys::parse(words, names.len())?;
+    let keys = words::Keys::parse(words, ncpus, names.len())?;
     for (index, host) in names.into_iter().enumerate() {
         entries.push(HostEntry {
             host,
-            ncpus,
+            ncpus: keys.ncpus,
             ifhn: keys.ifhn.get(index).cloned(),
             user: keys.user.clone(),
             port: keys.port,

@@ -43,6 +43,15 @@ fn ranges_count_keep_leading_zeros_and_combine() {
 }
 
 #[test]
+fn slots_may_be_written_as_a_key() {
+    let entries = parse_file(b"c[1-2] slots=4 # as other launchers have it").unwrap();
+    assert_eq!(entries[1], HostEntry { ncpus: Some(4), ..plain("c2") });
+    assert!(problem("h slots=0").contains("'slots=0' is not a number of CPUs"));
+    assert!(problem("h slots=1 slots=1").contains("stands there twice"));
+    assert!(problem("h:2 slots=2").contains("'slots=2' stands there twice"));
+}
+
+#[test]
 fn an_ifhn_of_ranges_has_one_name_for_each_host() {
     let entries = parse_file(b"c[1-2] ifhn=ib[1-2]").unwrap();
     assert_eq!(entries[1].ifhn.as_deref(), Some("ib2"));
@@ -90,7 +99,7 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("fe80::1").contains("needs brackets"));
     assert!(problem("h:0").contains("'h:0' is not a number of CPUs"));
     assert!(problem("h:+1").contains("number of CPUs"));
-    assert!(problem("h cpus=3").contains("only ifhn=NAME, user=NAME and port=N"));
+    assert!(problem("h cpus=3").contains("only slots=N, ifhn=NAME, user=NAME and port=N"));
     assert!(problem("h 4").contains("'4' follows the host"));
     assert!(problem("h port=1 port=2").contains("'port=2' stands there twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));

@@ -98,6 +98,8 @@ pub fn is_user_name(text: &str) -> bool {
 /// The keys behind a host.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
+    /// As `slots`, or behind the host's name.
+    pub(super) ncpus: Option<u32>,
     /// None, or one for each host.
     pub(super) ifhn: Vec<String>,
     pub(super) user: Option<String>,
@@ -107,13 +109,18 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn parse<'a>(
         words: impl Iterator<Item = &'a str>,
+        ncpus: Option<u32>,
         hosts: usize,
     ) -> Result<Self, Problem> {
-        let mut keys = Self::default();
+        let mut keys = Self { ncpus, ..Self::default() };
         for word in words {
             let refused = || word.to_owned();
             let (key, value) = word.split_once('=').ok_or_else(|| Problem::Key(refused()))?;
             let twice = match key {
+                "slots" => {
+                    let slots = self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
+                    keys.ncpus.replace(slots).is_some()
+                }
                 "ifhn" => {
                     let names = ifhn(value, hosts).ok_or_else(|| Problem::Ifhn(refused()))?;
                     !std::mem::replace(&mut keys.ifhn, names).is_empty()

@@ -37,15 +37,17 @@ pub enum RankEnd {
     },
     /// It never ran.
     NotStarted,
+    /// It ran on a host that was lost: how it ended is not known.
+    Lost,
 }
 
 impl RankEnd {
-    /// The code that a shell would show for this end; 125 for a rank that never ran.
+    /// The code that a shell would show for this end; 125 for a rank that never ran or was lost.
     pub const fn code(self) -> u8 {
         match self {
             Self::Exited(code) => code,
             Self::Signaled { signal, .. } => exit::SIGNAL_BASE.wrapping_add(signal),
-            Self::NotStarted => exit::SUITE,
+            Self::NotStarted | Self::Lost => exit::SUITE,
         }
     }
 }
@@ -59,6 +61,7 @@ impl fmt::Display for RankEnd {
                 write!(f, "killed by signal {signal} ({}{core})", signal_name(signal))
             }
             Self::NotStarted => f.write_str("was not started"),
+            Self::Lost => f.write_str("was lost with its host"),
         }
     }
 }
@@ -272,6 +275,7 @@ mod tests {
         for signal in 1..=31 {
             assert_eq!(ended(RankEnd::Signaled { signal, core: false }), 128 + signal);
         }
+        assert_eq!([RankEnd::NotStarted, RankEnd::Lost].map(ended), [125, 125]);
         let abort = |code| Failure::Aborted { rank, code, message: String::new() }.exit_code();
         assert_eq!([abort(7), abort(0), abort(256), abort(-1), abort(257)], [7, 1, 1, 255, 1]);
         let cannot = |missing| {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use zeroize::Zeroizing;
 
 use crate::channel::key::{KEY_LENGTH, Key};
+use crate::hex;
 
 /// 32 random bytes under which the managers of one job speak to each other. On the wire 64 hexadecimal
 /// digits, in messages that travel under another key only.
@@ -33,12 +34,7 @@ impl fmt::Debug for JobKey {
 
 impl Serialize for JobKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = Zeroizing::new(String::with_capacity(2 * KEY_LENGTH));
-        for byte in self.0.iter() {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 15)]));
-        }
+        let text = Zeroizing::new(hex::encode(&self.0[..]));
         serializer.serialize_str(&text)
     }
 }
@@ -46,16 +42,9 @@ impl Serialize for JobKey {
 impl<'de> Deserialize<'de> for JobKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Zeroizing::new(String::deserialize(deserializer)?);
-        let invalid = || de::Error::custom("a job's key has 64 hexadecimal digits");
-        let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
-        if text.len() != 2 * KEY_LENGTH {
-            return Err(invalid());
-        }
         let mut bytes = Zeroizing::new([0; KEY_LENGTH]);
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let (high, low) = (digit(pair[0]), digit(pair[1]));
-            *byte = high.zip(low).map(|(h, l)| h << 4 | l).ok_or_else(invalid)?;
-        }
+        hex::decode(&text, &mut bytes[..])
+            .ok_or_else(|| de::Error::custom("a job's key has 64 hexadecimal digits"))?;
         Ok(Self(bytes))
     }
 }

@@ -1,6 +1,12 @@
 //! The fence of a world: nobody leaves before everybody who lives has entered.
+//!
+//! The root keeps one for the whole job. Every other manager keeps one for the ranks at its place and
+//! below, in a [`Reduce`]: so a fence that all ranks enter costs one message per manager.
 
 use crate::id::Rank;
+use crate::manager::FENCE_HOLD;
+use crate::rankset::RankSet;
+use crate::time::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -12,56 +18,126 @@ enum Place {
 /// Where each rank is.
 #[derive(Debug)]
 pub(super) struct Fence {
+    /// By rank; those that take no part stay outside.
     places: Vec<Place>,
+    taking_part: u32,
     inside: u32,
     gone: u32,
+    first_gone: Option<Rank>,
 }
 
 impl Fence {
-    pub(super) fn new(size: u32) -> Self {
-        Self { places: vec![Place::Outside; size as usize], inside: 0, gone: 0 }
+    /// A fence for `ranks`: only they may enter and leave.
+    pub(super) fn of(ranks: &RankSet) -> Self {
+        let behind = ranks.greatest().map_or(0, |rank| rank.index() + 1);
+        Self {
+            places: vec![Place::Outside; behind],
+            taking_part: ranks.count(),
+            inside: 0,
+            gone: 0,
+            first_gone: None,
+        }
     }
 
-    /// `rank` waits inside. A second entry before the release changes nothing.
-    pub(super) fn enter(&mut self, rank: Rank) {
-        let place = &mut self.places[rank.index()];
-        if *place == Place::Outside {
-            *place = Place::Inside;
-            self.inside += 1;
+    /// `rank` waits inside. Says whether that is new.
+    pub(super) fn enter(&mut self, rank: Rank) -> bool {
+        match self.places.get_mut(rank.index()) {
+            Some(place @ Place::Outside) => {
+                *place = Place::Inside;
+                self.inside += 1;
+                true
+            }
+            Some(Place::Inside | Place::Gone) | None => false,
         }
     }
 
     /// `rank` ended.
     pub(super) fn leave(&mut self, rank: Rank) {
-        let place = &mut self.places[rank.index()];
-        match *place {
+        let Some(place) = self.places.get_mut(rank.index()) else { return };
+        match std::mem::replace(place, Place::Gone) {
             Place::Inside => self.inside -= 1,
-            Place::Outside | Place::Gone => {}
+            Place::Outside => {}
+            Place::Gone => return,
         }
-        if *place != Place::Gone {
-            *place = Place::Gone;
-            self.gone += 1;
-        }
+        self.gone += 1;
+        self.first_gone = Some(self.first_gone.map_or(rank, |first| first.min(rank)));
     }
 
-    /// A rank that ended while others wait for it.
+    /// The first rank that ended while others wait for it.
     pub(super) fn deserter(&self) -> Option<Rank> {
-        if self.inside == 0 || self.gone == 0 {
-            return None;
-        }
-        let at = self.places.iter().position(|&p| p == Place::Gone)?;
-        u32::try_from(at).ok().map(Rank)
+        self.first_gone.filter(|_| self.inside > 0)
     }
 
-    /// Empties the fence if every rank that has not ended is inside.
-    pub(super) fn take_complete(&mut self) -> bool {
-        let complete = self.inside > 0 && (self.inside + self.gone) as usize == self.places.len();
-        if complete {
-            self.inside = 0;
-            for place in self.places.iter_mut().filter(|p| **p == Place::Inside) {
-                *place = Place::Outside;
+    /// Whether somebody is inside and everybody who has not ended is.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.inside > 0 && self.inside + self.gone == self.taking_part
+    }
+
+    /// Everybody goes outside.
+    pub(super) fn release(&mut self) {
+        self.inside = 0;
+        for place in self.places.iter_mut().filter(|place| **place == Place::Inside) {
+            *place = Place::Outside;
+        }
+    }
+}
+
+/// Entries on their way up. They go when nobody below is missing any more, or else [`FENCE_HOLD`] after
+/// the first; from then on at the end of each turn.
+#[derive(Debug)]
+pub(super) struct Reduce {
+    fence: Fence,
+    unsent: RankSet,
+    hold: Option<Time>,
+    open: bool,
+}
+
+impl Reduce {
+    /// For the ranks at one place and below.
+    pub(super) fn of(ranks: &RankSet) -> Self {
+        Self { fence: Fence::of(ranks), unsent: RankSet::none(), hold: None, open: false }
+    }
+
+    pub(super) fn enter(&mut self, now: Time, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            if self.fence.enter(rank) {
+                self.unsent.insert(rank);
             }
         }
-        complete
+        if !self.unsent.is_empty() && !self.open && self.hold.is_none() {
+            self.hold = Some(now + FENCE_HOLD);
+        }
+    }
+
+    pub(super) fn leave(&mut self, rank: Rank) {
+        self.fence.leave(rank);
+    }
+
+    /// What goes up at the end of this turn.
+    pub(super) fn take_due(&mut self) -> RankSet {
+        if !self.open && !self.fence.is_complete() {
+            return RankSet::none();
+        }
+        self.hold = None;
+        std::mem::take(&mut self.unsent)
+    }
+
+    pub(super) fn release(&mut self) {
+        self.fence.release();
+        self.unsent = RankSet::none();
+        self.hold = None;
+        self.open = false;
+    }
+
+    /// When [`Reduce::handle_timeout`] is due.
+    pub(super) const fn poll_timeout(&self) -> Option<Time> {
+        self.hold
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if self.hold.is_some_and(|at| at <= now) {
+            self.hold = None;
+            self.open = true;
+        }
     }
 }

@@ -1,32 +1,29 @@
-//! The life of one job on one host: who is where, what the first failure was, when to signal, when to
-//! kill, when it is over.
+//! The life of one job on the tree of its managers.
 //!
 //! [`Manager`] holds every decision of a manager process; the process itself only owns descriptors.
-//! It does not read output, speak PMI or look at processes: it is told, and says what to do.
-//!
-//! ```text
-//!            Started            failure, ^C, console lost, timeout
-//! Starting ----------> Running ----------------------------------> Ending
-//!     | StartFailed       | all ranks ended          all ended, grace over |
-//!     v                   v                                                v
-//!  Killing <--------------+------------------------------------------------+
-//!     | TreeGone (nothing that descends from us lives)
-//!     v
-//!  Draining -- Drained, or given up when the user interrupted --> Over
-//! ```
+//! It does not read output, speak PMI or look at processes: it is told, and says what to do. Every
+//! manager is a [`branch`] of the tree: it carries commands down and words up. The one on the console's
+//! host is the root, which decides for all ranks what is commanded: the [`job`]. A job of one host is a
+//! tree of one.
 
+mod branch;
 mod fence;
+mod job;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::id::Rank;
-use crate::job::{Failure, OnFailure, RankEnd};
-use crate::manager::fence::Fence;
+use crate::job::{Failure, OnFailure, RankEnd, Shares};
+use crate::manager::branch::{Branch, Question, Say};
+use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
+use crate::message::{Down, Up};
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
 use crate::time::Time;
-use crate::timers::Timers;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -38,18 +35,33 @@ pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
 pub const STOP_GRACE: Duration = Duration::from_millis(100);
 /// How long a job that was told to end waits for a reader that does not read.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
+/// How long a manager waits for the last of the ranks below it to enter a fence before it says upwards
+/// who has: the root must see that some wait for others.
+pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 
-const SIGHUP: u8 = 1;
-const SIGINT: u8 = 2;
-const SIGQUIT: u8 = 3;
-const SIGKILL: u8 = 9;
-const SIGTERM: u8 = 15;
-const SIGTSTP: u8 = 20;
+/// What a manager is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// Who runs what.
+    pub shares: &'a Shares,
+    /// Which of the shares is this manager's; 0 is the root.
+    pub place: usize,
+    /// Ranks of the whole job.
+    pub size: u32,
+    /// What the first failure means.
+    pub on_failure: OnFailure,
+    /// How long the job may run.
+    pub limit: Option<Duration>,
+}
 
-/// What the world did.
+/// What the world did. Words about ranks are about those of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Every rank was spawned.
+    /// All that can be checked here before the start is well.
+    Ready,
+    /// Process ids of ranks that were spawned here; before [`Input::Started`].
+    Pids(Vec<(Rank, u32)>),
+    /// Every rank of this host was spawned, after [`Output::Go`].
     Started,
     /// A check before the start, or the start of a rank, failed.
     StartFailed(Failure),
@@ -91,11 +103,31 @@ pub enum Input {
     DrainGoesOn,
     /// All output is written or thrown away, after [`Output::Drain`].
     Drained,
+    /// Nothing of the job is left here, after [`Output::Tidy`].
+    Tidied,
+    /// Something worth a line to the user.
+    Notice(String),
+    /// The manager above says so.
+    FromParent(Down),
+    /// The manager at this place, directly below, says so.
+    FromChild(usize, Up),
+    /// The manager at this place, directly below, cannot be reached any more, or never came.
+    ChildLost(usize, String),
+    /// The manager above cannot be reached any more.
+    ParentLost(String),
+    /// Hosts that could not be told of the job, and why. For the root.
+    Missing(Vec<(DaemonName, String)>),
 }
 
 /// What the process has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// Everybody is ready: spawn the ranks of this host, then say [`Input::Started`].
+    Go,
+    /// Send this to every manager directly below that is not lost.
+    ToChildren(Down),
+    /// Send this to the manager above.
+    ToParent(Up),
     /// Send the signal to the process group of every rank that lives.
     SignalRanks(u8),
     /// Stop every descendant, then say [`Input::TreeStopped`].
@@ -106,177 +138,117 @@ pub enum Output {
     KillTree,
     /// Every rank that waits in the fence may go on.
     ReleaseFence,
-    /// The first failure is known.
-    TellFailed(Failure),
-    /// Tell the console that everything is stopped.
+    /// The first failure is known. At the root.
+    TellFailed {
+        /// Where it happened, if it happened on one host.
+        host: Option<DaemonName>,
+        /// What.
+        failure: Failure,
+    },
+    /// A line for the user. At the root.
+    TellNotice(String),
+    /// Process ids of ranks, of whichever host. At the root.
+    Pids(Vec<(Rank, u32)>),
+    /// Tell the console that everything is stopped. At the root.
     TellSuspended,
     /// Write what is left of the output, then say [`Input::Drained`].
     Drain,
     /// Throw away what is left of the output.
     DiscardOutput,
-    /// Clean up, tell the console this exit code, and end.
+    /// Clean up what the job left on this host, then say [`Input::Tidied`].
+    Tidy,
+    /// Nothing is left anywhere: tell the console this exit code, and end. At the root.
     Finish(u8),
+    /// Nothing is left here and below: send what is to be sent, and end. Not at the root.
+    Leave,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// The job has run as long as it may.
-    Limit,
-    /// SIGINT or SIGHUP was not enough.
-    Terminate,
-    /// SIGTERM was not enough.
-    Kill,
-    /// SIGTSTP was not enough.
-    Stop,
-    /// The reader does not read.
-    Drain,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Starting,
-    Running,
-    Ending,
-    Killing,
-    Draining,
-    Over,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Pmi {
-    #[default]
-    Unused,
-    Initialized,
-    Finalized,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Member {
-    pmi: Pmi,
-    end: Option<RankEnd>,
-}
-
-/// One job on one host. See the module for its phases.
+/// One manager of a job. See the module.
 #[derive(Debug)]
 pub struct Manager {
-    phase: Phase,
-    ranks: Vec<Member>,
-    living: u32,
-    fence: Fence,
-    on_failure: OnFailure,
-    failure: Option<Failure>,
-    /// The user asked for the end: do not wait for a reader that does not read.
-    hasty: bool,
-    /// The signal that the user wanted the job to end by.
-    wanted_end: Option<u8>,
-    /// The first signal after which nobody waits for a reader.
-    parting: Option<u8>,
-    /// The user wants everything stopped.
-    suspended: bool,
-    /// Everything is.
-    stopped: bool,
-    /// Signals that came before all ranks were there.
-    early: Vec<u8>,
-    limit: Option<Duration>,
-    timers: Timers<Timer>,
+    branch: Branch,
+    /// At the root.
+    job: Option<Job>,
     outputs: VecDeque<Output>,
 }
 
 impl Manager {
-    /// A job of `size` ranks about to start.
-    pub fn new(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        Self {
-            phase: Phase::Starting,
-            ranks: vec![Member::default(); size as usize],
-            living: size,
-            fence: Fence::new(size),
-            on_failure,
-            failure: None,
-            hasty: false,
-            wanted_end: None,
-            parting: None,
-            suspended: false,
-            stopped: false,
-            early: Vec::new(),
-            limit,
-            timers: Timers::default(),
-            outputs: VecDeque::new(),
-        }
+    /// A manager of a job about to start.
+    ///
+    /// # Panics
+    /// If the shares have no such place.
+    pub fn new(config: Config<'_>) -> Self {
+        let branch = Branch::new(&config);
+        let job = branch.is_root().then(|| Job::new(&config));
+        Self { branch, job, outputs: VecDeque::new() }
     }
 
     /// Takes one input. Drain [`Manager::poll_output`] before the next.
     pub fn handle(&mut self, now: Time, input: Input) {
+        let branch = &mut self.branch;
         match input {
-            Input::Started => self.started(now),
-            Input::StartFailed(failure) => {
-                self.fail(failure);
-                self.kill();
+            Input::Ready => branch.answer_here(Question::Ready),
+            Input::Started => branch.answer_here(Question::Started),
+            Input::TreeStopped => branch.answer_here(Question::Stopped),
+            Input::TreeGone => branch.answer_here(Question::Gone),
+            Input::Drained => branch.answer_here(Question::Drained),
+            Input::Tidied => branch.answer_here(Question::Tidied),
+            Input::Pids(pids) => branch.hear_here(now, Up::Pids { pids }),
+            Input::Exited(rank, end) => {
+                branch.hear_here(now, Up::Exited { ends: vec![(rank, end)] });
             }
-            Input::Exited(rank, end) => self.exited(now, rank, end),
-            Input::Initialized(rank) => self.ranks[rank.index()].pmi = Pmi::Initialized,
-            Input::Finalized(rank) => self.ranks[rank.index()].pmi = Pmi::Finalized,
+            Input::Initialized(rank) => {
+                branch.hear_here(now, Up::Initialized { ranks: one(rank) });
+            }
+            Input::Finalized(rank) => {
+                branch.hear_here(now, Up::Finalized { ranks: one(rank) });
+            }
             Input::EnteredFence(rank) => {
-                self.fence.enter(rank);
-                self.review_fence(now);
+                branch.hear_here(now, Up::Entered { ranks: one(rank) });
             }
             Input::Aborted(rank, code, message) => {
-                self.end_by(now, Failure::Aborted { rank, code, message });
+                branch.hear_here(now, Up::Aborted { rank, code, message });
             }
             Input::BrokeProtocol(rank, problem) => {
-                self.end_by(now, Failure::BrokeProtocol { rank, problem });
+                branch.hear_here(now, Up::BrokeProtocol { rank, problem });
             }
-            Input::Signal(signal) => self.signal(now, signal),
-            Input::Interrupt => self.interrupt(now, SIGINT),
-            Input::HangUp => self.interrupt(now, SIGHUP),
-            Input::Suspend => self.suspend(now),
-            Input::Resume => self.resume(),
-            Input::ConsoleLost => {
-                self.discard(now);
-                self.terminate(now, FAILURE_GRACE);
-            }
-            Input::Kill => {
-                self.fail(Failure::Killed);
-                self.hurry(now);
-                self.kill();
-            }
-            Input::OutputClosed => self.end_by(now, Failure::OutputClosed),
-            Input::OutputFailed(problem) => self.end_by(now, Failure::OutputFailed { problem }),
-            Input::TreeStopped if self.suspended => {
-                self.stopped = true;
-                self.outputs.push_back(Output::TellSuspended);
-            }
-            Input::TreeStopped => self.outputs.push_back(Output::ContinueTree),
-            Input::TreeGone => self.tree_gone(now),
-            Input::DrainGoesOn if self.timers.is_set(Timer::Drain) => {
-                self.timers.set(Timer::Drain, now + DRAIN_GRACE);
-            }
-            Input::DrainGoesOn => {}
-            Input::Drained => self.drained(),
+            Input::StartFailed(failure) => branch.start_failed(failure),
+            Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
+            Input::Notice(text) => branch.say(Up::Notice { text }),
+            Input::Kill => branch.kill_here(),
+            Input::FromParent(down) if !branch.is_root() => branch.command(down),
+            Input::FromParent(_) => {}
+            Input::FromChild(place, up) => branch.hear(now, place, up),
+            Input::ChildLost(place, problem) => branch.child_lost(place, problem),
+            Input::ParentLost(_) => branch.parent_lost(),
+            Input::Missing(members) if branch.is_root() => branch.missing(members),
+            Input::Missing(_) => {}
+            Input::Signal(signal) => self.at_root(|job| job.signal(now, signal)),
+            Input::Interrupt => self.at_root(|job| job.interrupt(now, SIGINT)),
+            Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
+            Input::Suspend => self.at_root(|job| job.suspend(now)),
+            Input::Resume => self.at_root(Job::resume),
+            Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
+            Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
+            Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
         }
+        self.settle(now);
     }
 
-    /// Acts on every deadline at or before `now`.
+    /// Acts on every deadline at or before `now`. What is due upwards is said by [`Manager::flush`].
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.pop_expired(now) {
-            match timer {
-                Timer::Limit => {
-                    let limit = self.limit.unwrap_or_default();
-                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    self.end_by(now, Failure::TimedOut { limit_ms });
-                }
-                Timer::Terminate => self.terminate(now, TERMINATE_GRACE),
-                Timer::Kill => self.kill(),
-                Timer::Stop => self.outputs.push_back(Output::StopTree),
-                Timer::Drain => {
-                    if let Some(signal) = self.parting {
-                        // What is thrown away now was not delivered.
-                        self.fail(Failure::Interrupted { signal });
-                    }
-                    self.discard(now);
-                    self.drained();
-                }
-            }
+        self.branch.handle_timeout(now);
+        if let Some(job) = &mut self.job {
+            job.handle_timeout(now);
         }
+        self.settle(now);
+    }
+
+    /// Says upwards what the ranks here and below did since the last time. Call once at the end of each
+    /// turn, then drain [`Manager::poll_output`].
+    pub fn flush(&mut self, now: Time) {
+        self.branch.flush();
+        self.settle(now);
     }
 
     /// The next thing to do.
@@ -286,231 +258,47 @@ impl Manager {
 
     /// When [`Manager::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        let job = self.job.as_ref().and_then(Job::poll_timeout);
+        self.branch.poll_timeout().into_iter().chain(job).min()
     }
 
-    /// How a rank ended, or that it never started.
+    /// How a rank ended, or that it never started. Only the root knows.
     pub fn end_of(&self, rank: Rank) -> RankEnd {
-        self.ranks[rank.index()].end.unwrap_or(RankEnd::NotStarted)
+        self.job.as_ref().map_or(RankEnd::NotStarted, |job| job.end_of(rank))
     }
 
-    /// The exit code that `mpirun` would have now.
+    /// The exit code that `mpirun` would have now. Only the root knows; 0 elsewhere.
     pub fn exit_code(&self) -> u8 {
-        self.failure.as_ref().map_or(0, Failure::exit_code)
+        self.job.as_ref().map_or(0, Job::exit_code)
     }
 
-    fn started(&mut self, now: Time) {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Running;
-            if self.living == 0 {
-                self.kill();
-                return;
-            }
-            if let Some(limit) = self.limit {
-                self.timers.set(Timer::Limit, now + limit);
-            }
-            for signal in std::mem::take(&mut self.early) {
-                self.outputs.push_back(Output::SignalRanks(signal));
-            }
-            if std::mem::take(&mut self.suspended) {
-                self.suspend(now);
-            }
+    /// What the console did: only the root has one.
+    fn at_root(&mut self, decide: impl FnOnce(&mut Job)) {
+        if let Some(job) = &mut self.job {
+            decide(job);
         }
     }
 
-    /// A signal for ranks that are not all there yet waits for them. One that means the end also means
-    /// that nobody waits for a reader any more.
-    fn signal(&mut self, now: Time, signal: u8) {
-        match self.phase {
-            Phase::Starting => self.early.push(signal),
-            Phase::Running | Phase::Ending => {
-                self.outputs.push_back(Output::SignalRanks(signal));
-            }
-            Phase::Killing | Phase::Draining | Phase::Over => {}
-        }
-        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
-            self.parting.get_or_insert(signal);
-            self.hurry(now);
-        }
-    }
-
-    fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
-        let member = &mut self.ranks[rank.index()];
-        if member.end.replace(end).is_some() {
-            return;
-        }
-        self.living -= 1;
-        self.fence.leave(rank);
-        let pmi = member.pmi;
-        match (end, pmi) {
-            (RankEnd::Exited(0), Pmi::Initialized) => {
-                self.end_by(now, Failure::NotFinalized { rank });
-            }
-            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
-            (RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted, _) => {
-                self.member_failed(now, self.blame(rank, end));
-            }
-        }
-        if self.living == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
-            self.kill();
-        }
-    }
-
-    /// A rank that did not end by `^C` and was terminated or killed for it died of the `^C`.
-    fn blame(&self, rank: Rank, end: RankEnd) -> Failure {
-        match (end, self.wanted_end) {
-            (RankEnd::Signaled { signal: SIGTERM | SIGKILL, .. }, Some(signal)) => {
-                Failure::Interrupted { signal }
-            }
-            _ => Failure::Rank { rank, end },
-        }
-    }
-
-    fn member_failed(&mut self, now: Time, failure: Failure) {
-        match self.on_failure {
-            OnFailure::End => self.end_by(now, failure),
-            OnFailure::Continue => {
-                self.fail(failure);
-                self.review_fence(now);
+    /// Carries words to the job and its commands to the branch until both are content.
+    fn settle(&mut self, now: Time) {
+        loop {
+            if let Some(say) = self.branch.poll_say() {
+                match (say, &mut self.job) {
+                    (Say::Do(output), _) => self.outputs.push_back(output),
+                    (Say::Up(up), Some(job)) => job.hear(now, up),
+                    (Say::Up(up), None) => self.outputs.push_back(Output::ToParent(up)),
+                }
+            } else {
+                match self.job.as_mut().and_then(Job::poll_act) {
+                    Some(Act::Command(down)) => self.branch.command(down),
+                    Some(Act::Tell(output)) => self.outputs.push_back(output),
+                    None => return,
+                }
             }
         }
     }
+}
 
-    /// Releases the fence when it is complete; ends the job when it never can be.
-    fn review_fence(&mut self, now: Time) {
-        if self.phase == Phase::Ending {
-            // Ranks that end in their own way after ^C may meet once more.
-            if self.fence.take_complete() {
-                self.outputs.push_back(Output::ReleaseFence);
-            }
-            return;
-        }
-        if self.phase > Phase::Ending {
-            return;
-        }
-        if let (OnFailure::End, Some(rank)) = (self.on_failure, self.fence.deserter()) {
-            self.end_by(now, Failure::LeftOthersWaiting { rank });
-        } else if self.fence.take_complete() {
-            self.outputs.push_back(Output::ReleaseFence);
-        }
-    }
-
-    /// Records the first failure.
-    fn fail(&mut self, failure: Failure) {
-        if self.failure.is_none() {
-            self.outputs.push_back(Output::TellFailed(failure.clone()));
-            self.failure = Some(failure);
-        }
-    }
-
-    /// A failure that ends the job.
-    fn end_by(&mut self, now: Time, failure: Failure) {
-        self.fail(failure);
-        if matches!(self.phase, Phase::Starting | Phase::Running) {
-            self.terminate(now, FAILURE_GRACE);
-        }
-    }
-
-    fn interrupt(&mut self, now: Time, signal: u8) {
-        let again = self.wanted_end.is_some();
-        self.wanted_end.get_or_insert(signal);
-        self.parting.get_or_insert(signal);
-        self.hurry(now);
-        if self.phase == Phase::Starting {
-            self.fail(Failure::Interrupted { signal });
-            self.kill();
-        } else if again && signal == SIGINT {
-            self.kill();
-        } else if matches!(self.phase, Phase::Running | Phase::Ending) {
-            self.outputs.push_back(Output::SignalRanks(signal));
-            self.resume();
-            if self.phase == Phase::Running {
-                self.phase = Phase::Ending;
-                self.timers.set(Timer::Terminate, now + INTERRUPT_GRACE);
-            }
-        }
-    }
-
-    /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.
-    fn terminate(&mut self, now: Time, grace: Duration) {
-        if self.phase == Phase::Starting {
-            self.kill();
-        }
-        if !matches!(self.phase, Phase::Running | Phase::Ending) {
-            return;
-        }
-        self.phase = Phase::Ending;
-        self.timers.stop(Timer::Terminate);
-        self.timers.stop(Timer::Limit);
-        self.outputs.push_back(Output::SignalRanks(SIGTERM));
-        self.resume();
-        self.timers.set(Timer::Kill, now + grace);
-    }
-
-    fn kill(&mut self) {
-        if matches!(self.phase, Phase::Starting | Phase::Running | Phase::Ending) {
-            self.phase = Phase::Killing;
-            for timer in [Timer::Limit, Timer::Terminate, Timer::Kill, Timer::Stop] {
-                self.timers.stop(timer);
-            }
-            self.suspended = false;
-            self.outputs.push_back(Output::KillTree);
-        }
-    }
-
-    fn tree_gone(&mut self, now: Time) {
-        if self.phase == Phase::Killing {
-            self.phase = Phase::Draining;
-            if self.hasty {
-                self.timers.set(Timer::Drain, now + DRAIN_GRACE);
-            }
-            self.outputs.push_back(Output::Drain);
-        }
-    }
-
-    fn drained(&mut self) {
-        if self.phase == Phase::Draining {
-            self.phase = Phase::Over;
-            self.timers.stop(Timer::Drain);
-            self.outputs.push_back(Output::Finish(self.exit_code()));
-        }
-    }
-
-    /// From now on nobody waits for the reader of the output.
-    fn hurry(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.hasty, true) && self.phase == Phase::Draining {
-            self.timers.set(Timer::Drain, now + DRAIN_GRACE);
-        }
-    }
-
-    fn discard(&mut self, now: Time) {
-        self.hurry(now);
-        self.outputs.push_back(Output::DiscardOutput);
-    }
-
-    fn suspend(&mut self, now: Time) {
-        match self.phase {
-            // Done when there is everybody to stop.
-            Phase::Starting => self.suspended = true,
-            Phase::Running if !self.suspended => {
-                self.suspended = true;
-                self.outputs.push_back(Output::SignalRanks(SIGTSTP));
-                self.timers.set(Timer::Stop, now + STOP_GRACE);
-            }
-            // Under way; the answer will come.
-            Phase::Running if !self.stopped => {}
-            // Stopped already, or about to end: the console may stop at once.
-            Phase::Running | Phase::Ending | Phase::Killing | Phase::Draining | Phase::Over => {
-                self.outputs.push_back(Output::TellSuspended);
-            }
-        }
-    }
-
-    fn resume(&mut self) {
-        self.stopped = false;
-        if std::mem::replace(&mut self.suspended, false) && self.phase != Phase::Starting {
-            self.timers.stop(Timer::Stop);
-            self.outputs.push_back(Output::ContinueTree);
-        }
-    }
+fn one(rank: Rank) -> RankSet {
+    RankSet::from_ranges(vec![(rank.0, rank.0)])
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::id::Rank;
 use crate::job::{Failure, RankEnd};
+use crate::joblink::MAX_TEXT;
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 use crate::stdio::Stream;
@@ -49,9 +50,9 @@ pub enum TreeKind {
     Fence,
     /// Keys and values that were put since the last fence.
     Keys,
-    /// Records of output of this stream.
+    /// Output of this stream: [`crate::stdio::record::Item`]s.
     Output(Stream),
-    /// A piece of standard input; empty means its end.
+    /// Standard input: [`crate::stdio::input::Stdin`].
     Stdin,
     /// A piece of the encoded specification.
     Spec,
@@ -155,6 +156,13 @@ pub enum Up {
         /// What.
         failure: Failure,
     },
+    /// Something that ends the job happened on a host, and not to one of its ranks.
+    Failed {
+        /// Where.
+        member: DaemonName,
+        /// What.
+        failure: Failure,
+    },
     /// Process ids of ranks that were started.
     Pids {
         /// Of each rank.
@@ -228,15 +236,59 @@ pub enum Up {
         /// How many.
         bytes: u32,
     },
-    /// Nobody here or below reads standard input any more.
-    StdinUnwanted,
+    /// Nobody here or below reads standard input any more, unless a switch brings somebody back.
+    StdinUnwanted {
+        /// How many switches I was told of before.
+        switches: u32,
+    },
     /// I live.
     Pulse,
+}
+
+impl Up {
+    /// Cuts texts that came from programs or the system to [`MAX_TEXT`] bytes, so that the word fits a
+    /// frame.
+    pub fn shorten(&mut self) {
+        match self {
+            Self::StartFailed { failure, .. } => match failure {
+                Failure::CannotExecute { program, problem, .. } => {
+                    shorten(program);
+                    shorten(problem);
+                }
+                Failure::Suite { problem } => shorten(problem),
+                _ => {}
+            },
+            Self::Aborted { message: text, .. }
+            | Self::BrokeProtocol { problem: text, .. }
+            | Self::Lost { problem: text, .. }
+            | Self::Notice { text } => shorten(text),
+            _ => {}
+        }
+    }
+}
+
+fn shorten(text: &mut String) {
+    if text.len() > MAX_TEXT {
+        let mut end = MAX_TEXT;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(" …");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let mut word = Up::Notice { text: "é".repeat(MAX_TEXT) };
+        word.shorten();
+        let Up::Notice { text } = word else { panic!("another word") };
+        assert_eq!(text, format!("{} …", "é".repeat(MAX_TEXT / 2)));
+    }
 
     #[test]
     fn every_kind_reads_back_from_its_byte() {

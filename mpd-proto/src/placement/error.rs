@@ -14,8 +14,8 @@ pub enum PlacementError {
     /// Hosts were asked for that are not there.
     #[error(
         "not in the ring: {}; choose from {}, or start daemons there with mpdboot",
-        Listed(names),
-        Listed(members)
+        Names(names),
+        Names(members)
     )]
     Unknown {
         /// The names as written.
@@ -24,7 +24,7 @@ pub enum PlacementError {
         members: Vec<DaemonName>,
     },
     /// A short name, or an address, that several members have.
-    #[error("{name} can be any of {}; write the whole name", Listed(members))]
+    #[error("{name} can be any of {}; write the whole name", Names(members))]
     Ambiguous {
         /// The name as written.
         name: String,
@@ -32,7 +32,7 @@ pub enum PlacementError {
         members: Vec<DaemonName>,
     },
     /// Every host that could be used is excluded.
-    #[error("no host is left for the job: all of {} are excluded", Listed(.0))]
+    #[error("no host is left for the job: all of {} are excluded", Names(.0))]
     NobodyLeft(Vec<DaemonName>),
     /// The programs of a group's ranks have different hosts.
     #[error(
@@ -54,9 +54,9 @@ pub enum PlacementError {
 }
 
 /// Names with commas, not more than a person would read.
-struct Listed<'a, T>(&'a [T]);
+pub(super) struct Names<'a, T>(pub(super) &'a [T]);
 
-impl<T: fmt::Display> fmt::Display for Listed<'_, T> {
+impl<T: fmt::Display> fmt::Display for Names<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, name) in self.0.iter().take(SHOWN).enumerate() {
             let comma = if i == 0 { "" } else { ", " };

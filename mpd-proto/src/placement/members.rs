@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Candidate, PlacementError};
+use super::Candidate;
+use super::error::{Names, PlacementError};
 use crate::job::{HostWish, PlacementSpec};
 use crate::ring::{Address, DaemonName};
 
@@ -118,9 +119,11 @@ impl<'a> Members<'a> {
         Ok(left)
     }
 
-    pub(super) fn notices(&self) -> Vec<String> {
-        let absent = |name: &&str| format!("{name} is excluded, but not in the ring anyway");
-        self.excluded_for_nothing.iter().map(absent).collect()
+    /// What is to be said of hosts that were to be excluded.
+    pub(super) fn notice(&self) -> Option<String> {
+        let names = &self.excluded_for_nothing[..];
+        let text = || format!("excluded, but not in the ring anyway: {}", Names(names));
+        (!names.is_empty()).then(text)
     }
 
     fn host(&self, member: usize, slots: Option<u32>) -> Listed {
@@ -135,7 +138,7 @@ impl<'a> Members<'a> {
         if let Some(&member) = self.by_name.get(name) {
             return Ok(Some(member));
         }
-        if matches!(name, "localhost" | "127.0.0.1" | "::1") {
+        if is_loopback(name) {
             return Ok(Some(self.origin));
         }
         if let Some(members) = self.by_address.get(name) {
@@ -159,6 +162,13 @@ impl<'a> Members<'a> {
             }),
         }
     }
+}
+
+/// Whether this names every host alike.
+fn is_loopback(name: &str) -> bool {
+    name == "localhost"
+        || name == "::1"
+        || ["localhost.", "127."].iter().any(|p| name.starts_with(p))
 }
 
 /// A name up to its first dot; all of a numeric address.

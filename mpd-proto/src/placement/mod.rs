@@ -201,8 +201,8 @@ impl<'a> Places<'a> {
     }
 
     fn finish(self) -> Result<Placed, PlacementError> {
-        let mut notices = self.members.notices();
-        notices.extend(self.pools.values().find_map(Pool::notice));
+        let crowd = self.pools.values().find_map(Pool::notice);
+        let notices = self.members.notice().into_iter().chain(crowd).collect();
         let origin = self.members.origin();
         let mut hosts: Vec<(usize, Taken)> = self.taken.into_iter().enumerate().collect();
         hosts.retain(|(member, taken)| *member == origin || !taken.ranges.is_empty());

@@ -194,7 +194,7 @@ fn excluded_hosts_get_no_rank() {
     assert_eq!(map(2, "a b c", without(&["localhost"], plain())), "(b:0)(c:1)");
     assert_eq!(
         notices(2, "a b", without(&["z"], plain())),
-        ["z is excluded, but not in the ring anyway"]
+        ["excluded, but not in the ring anyway: z"]
     );
     assert_eq!(
         problem("a b c", without(&["a", "b"], on("b a"))),

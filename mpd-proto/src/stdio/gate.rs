@@ -7,17 +7,29 @@
 pub const MAX_WAITING: usize = 256 * 1024;
 
 /// The gate of one output. Owners are numbered by the caller (rank and stream).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gate {
+    most: usize,
     owner: Option<u32>,
     waiting: usize,
     closed: bool,
 }
 
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new(MAX_WAITING)
+    }
+}
+
 impl Gate {
+    /// A gate that admits nobody while `most` bytes wait.
+    pub const fn new(most: usize) -> Self {
+        Self { most, owner: None, waiting: 0, closed: false }
+    }
+
     /// Whether `source` may be read now.
     pub fn admits(&self, source: u32) -> bool {
-        self.closed || (self.waiting < MAX_WAITING && self.owner.is_none_or(|o| o == source))
+        self.closed || (self.waiting < self.most && self.owner.is_none_or(|o| o == source))
     }
 
     /// `source` wrote a record; it `open`s a line, goes on with one, or ended it.

@@ -1,14 +1,20 @@
 //! Standard output and input of a job: whole lines out, bounded bytes in.
 //!
 //! [`leaf`] decides where lines end; [`mod@format`] puts labels in front of them; [`merge`] joins equal
-//! lines; [`gate`] lets only one rank at a time be in the middle of a line; [`feed`] deals standard
-//! input to its receivers. None of them reads or writes.
+//! lines; [`gate`] lets only one rank at a time be in the middle of a line. In the job tree, [`uplink`]
+//! sends a stream to the manager above, [`inflow`] holds what came from one below, [`record`] is how it
+//! travels. [`feed`] deals standard input to its receivers, [`input`] is how that travels. None of them reads
+//! or writes.
 
 pub mod feed;
 pub mod format;
 pub mod gate;
+pub mod inflow;
+pub mod input;
 pub mod leaf;
 pub mod merge;
+pub mod record;
+pub mod uplink;
 
 use serde::{Deserialize, Serialize};
 

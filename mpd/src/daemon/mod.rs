@@ -5,6 +5,7 @@
 //! is decided by the pure machine that [`membership`] drives over the links of [`net`]. A console,
 //! manager or other daemon can close its own connection, never the daemon.
 
+mod door;
 mod jobs;
 mod membership;
 mod net;
@@ -34,17 +35,17 @@ use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 use crate::cli::Cli;
+use crate::daemon::door::{Door, PER_TURN};
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::Membership;
 use crate::daemon::peers::Peers;
-use crate::daemon::throttle::Throttle;
 use crate::start::READY;
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const PORT: Token = Token(2);
 
-/// How long the listener rests when descriptors have run out.
+/// How long a door rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
@@ -99,11 +100,7 @@ struct Listening {
     listener: UnixListener,
     rundir: RunDir,
     _lock: Flock<File>,
-    /// Connections may be waiting to be accepted.
-    ready: bool,
-    /// Out of descriptors: accepting rests for a moment.
-    resting: bool,
-    exhausted: Throttle,
+    door: Door,
 }
 
 impl Drop for Listening {
@@ -204,9 +201,9 @@ impl Daemon {
 
     fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
-            LISTENER => self.listening.iter_mut().for_each(|l| l.ready = true),
+            LISTENER => self.listening.iter_mut().for_each(|l| l.door.knock()),
             SIGNALS => self.signalled = true,
-            PORT => self.membership.iter_mut().for_each(|m| m.port_mut().ready = true),
+            PORT => self.membership.iter_mut().for_each(Membership::knock),
             Token(number) if number >= net::FIRST_TOKEN => {
                 self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
             }
@@ -259,15 +256,15 @@ impl Daemon {
 
     fn wait(&self) -> Option<Duration> {
         let membership = self.membership.as_ref();
-        let listening = self.listening.as_ref();
-        let knocking = listening.is_some_and(|l| l.ready && !l.resting)
-            || membership.is_some_and(|m| m.port().ready && !m.port().resting);
-        let working = self.peers.has_work() || membership.is_some_and(Membership::has_work);
-        if knocking || working {
+        let consoles = self.listening.as_ref().map(|l| &l.door);
+        let doors = || consoles.into_iter().chain(membership.map(|m| m.port().door()));
+        if doors().any(Door::has_work)
+            || self.peers.has_work()
+            || membership.is_some_and(Membership::has_work)
+        {
             return Some(Duration::ZERO);
         }
-        let resting =
-            listening.is_some_and(|l| l.ready) || membership.is_some_and(|m| m.port().ready);
+        let resting = doors().any(Door::is_resting);
         let deadlines = [
             self.peers.next_deadline(),
             self.jobs.next_deadline(),
@@ -304,32 +301,16 @@ impl Daemon {
         }
     }
 
-    /// Accepts what waits, a bounded number a turn. Out of descriptors: rest, try again later.
+    /// Accepts what waits, a bounded number a turn.
     fn accept_consoles(&mut self) {
-        const PER_TURN: usize = 64;
-        let Some(listening) = &mut self.listening else { return };
-        listening.resting = false;
+        let Some(Listening { listener, door, .. }) = &mut self.listening else { return };
         for _ in 0..PER_TURN {
-            if !listening.ready {
-                return;
-            }
-            match listening.listener.accept() {
-                Ok((stream, _)) => {
-                    let added = Conn::new(stream).and_then(|conn| {
-                        self.peers.add(self.poll.registry(), conn, self.clock.now())
-                    });
-                    if let Err(e) = added {
-                        log::warn!("cannot serve a connection: {e}");
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => listening.ready = false,
-                Err(e) => {
-                    let now = self.clock.now();
-                    let warning = format_args!("cannot accept a console: {e}");
-                    listening.exhausted.warn(now, warning);
-                    listening.resting = true;
-                    return;
-                }
+            let now = self.clock.now();
+            let Some((stream, _)) = door.next(now, || listener.accept()) else { return };
+            let registry = self.poll.registry();
+            let added = Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, now));
+            if let Err(e) = added {
+                log::warn!("cannot serve a connection: {e}");
             }
         }
     }
@@ -338,10 +319,8 @@ impl Daemon {
 impl Listening {
     fn begin(rundir: &RunDir) -> Result<Self> {
         let (lock, listener) = rundir.serve()?;
-        let exhausted = Throttle::default();
-        let rundir = rundir.clone();
-        let listening =
-            Self { listener, rundir, _lock: lock, ready: true, resting: false, exhausted };
+        let (rundir, door) = (rundir.clone(), Door::new("console"));
+        let listening = Self { listener, rundir, _lock: lock, door };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
     }

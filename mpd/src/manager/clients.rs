@@ -25,7 +25,7 @@ const PIPE_BYTES: i32 = 256 * 1024;
 
 /// Ranks up to which it is asked: a user has 64 MiB for all his pipes before the kernel makes new ones
 /// tiny.
-const MAX_RANKS_ENLARGED: u32 = 32;
+pub(crate) const MAX_RANKS_ENLARGED: u32 = 32;
 
 /// Tokens per rank: stdin, stdout, stderr, PMI.
 pub(crate) const TOKENS: usize = 4;
@@ -112,7 +112,8 @@ impl Client {
     pub(crate) fn start(
         &mut self,
         registry: &Registry,
-        (rank, size, first_token): (Rank, u32, usize),
+        (rank, local, first_token): (Rank, usize, usize),
+        enlarge: bool,
         spawn: &Spawn,
         (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
     ) -> Result<Pid, StartError> {
@@ -127,7 +128,7 @@ impl Client {
         };
         let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
-        let variables: Vec<CString> = variables_of(rank);
+        let variables: Vec<CString> = variables_of(rank, local);
         let pid = spawn.start(&descriptors, &variables, cgroup)?;
         self.pid = Some(pid);
         self.number = pid.as_raw().unsigned_abs();
@@ -136,7 +137,7 @@ impl Client {
         };
         for (stream, pipe) in Stream::BOTH.into_iter().zip([out, err]) {
             set_nonblocking(&pipe)?;
-            if size <= MAX_RANKS_ENLARGED {
+            if enlarge {
                 let _ = fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
             }
             watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;

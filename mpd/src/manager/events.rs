@@ -1,16 +1,17 @@
 //! One turn of the manager's loop: who is served, in which order, and how much.
 
 use mio::event::Event;
-use mpd_io::conn::Filled;
 use mpd_io::spawn::{SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::feed::Receiver;
 use nix::unistd::Pid;
 
-use super::clients::{Client, End, StartError, end_of};
+use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
+use super::daemon::Told;
 use super::outputs::plain;
 use super::{CONSOLE, DAEMON, FIRST_RANK, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
 
@@ -18,21 +19,24 @@ impl Process {
     /// Remembers what an event says; nothing is done before all were seen.
     pub(super) fn note_event(&mut self, token: usize, event: &Event) {
         match token {
-            DAEMON => self.links.daemon_ready = true,
-            CONSOLE => self.links.console_ready = true,
+            DAEMON => self.daemon.ready = true,
+            CONSOLE => self.console.ready = true,
             SIGNALS => self.signalled = true,
-            _ if token < FIRST_RANK + self.spec.size() as usize * super::TOKENS => {
-                let (rank, end) = Self::client_of_token(token);
-                self.note_client_event(rank, end, event);
+            _ => {
+                let hung_up = event.is_read_closed() || event.is_error();
+                if !self.branches.mark_ready(token, hung_up)
+                    && let Some((rank, end)) = self.client_of_token(token)
+                {
+                    self.note_client_event(rank, end, event);
+                }
             }
-            _ => {}
         }
     }
 
     fn note_client_event(&mut self, rank: Rank, end: End, event: &Event) {
-        let Some(client) = self.clients.get_mut(rank.index()) else { return };
+        let Some(client) = self.clients.get_mut(rank) else { return };
         match end {
-            End::Stdin => self.feed_rank(rank),
+            End::Stdin => self.feed_one(Receiver::Rank(rank)),
             End::Output(stream) => {
                 let source = &mut client.sources[stream.index()];
                 source.ready = true;
@@ -54,6 +58,7 @@ impl Process {
     pub(super) fn turn(&mut self) {
         self.serve_console();
         self.serve_daemon();
+        self.serve_branches();
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {
@@ -63,41 +68,60 @@ impl Process {
         }
         self.flush_pmi();
         self.serve_sources();
+        self.serve_flows();
         self.flush_outputs();
         self.expire();
-        if self.draining {
-            let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
-            if std::mem::replace(&mut self.taken, taken) != taken {
-                self.tell(Input::DrainGoesOn);
-            }
-            if self.is_drained() {
-                self.draining = false;
-                self.tell(Input::Drained);
-            }
-        }
+        let now = self.now();
+        self.machine.flush(now);
+        self.perform_outputs();
+        self.move_output();
         self.flush_pmi();
-        self.links.flush();
+        self.branches.flush();
+        self.review_drain();
+        self.branches.flush();
+        self.console.flush();
+        self.daemon.flush();
+    }
+
+    /// While what is left is being written: whether it moves, and whether it is done.
+    fn review_drain(&mut self) {
+        if !self.draining {
+            return;
+        }
+        let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
+        if std::mem::replace(&mut self.taken, taken) != taken {
+            self.tell(Input::DrainGoesOn);
+        }
+        if self.is_drained() {
+            self.draining = false;
+            self.tell(Input::Drained);
+        }
     }
 
     fn serve_daemon(&mut self) {
-        if !std::mem::take(&mut self.links.daemon_ready) {
+        if !self.daemon.has_work() {
             return;
         }
-        match self.links.hear_daemon() {
-            Ok((kill, Filled::Empty | Filled::More)) => {
-                if kill {
-                    self.tell(Input::Kill);
+        let (told, there) = self.daemon.hear();
+        let now = self.now();
+        for word in told {
+            match word {
+                Told::Kill => self.tell(Input::Kill),
+                Told::Signal(signal) => self.tell(Input::Signal(signal)),
+                Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::Link(fd, hello) => {
+                    self.branches.adopt(self.poll.registry(), now, fd, &hello);
                 }
             }
-            Ok((_, Filled::Closed)) | Err(_) => {
-                self.links.daemon = None;
-                if self.links.refused {
-                    log::warn!("the new daemon does not know this job; it goes on without");
-                } else {
-                    log::info!("the daemon is gone; the job goes on");
-                    self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
-                }
-            }
+        }
+        if there {
+            return;
+        }
+        if self.daemon.refused {
+            log::warn!("the new daemon does not know this job; it goes on without");
+        } else {
+            log::info!("the daemon is gone; the job goes on");
+            self.timers.set(Timer::Daemon, now + super::REGISTER_INTERVAL);
         }
     }
 
@@ -141,9 +165,9 @@ impl Process {
         self.serve_pmi_to_the_end(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
-        self.clients[rank.index()].pid = None;
+        self.clients[rank].pid = None;
         self.timers.stop(Timer::PmiLost(rank));
-        self.end_feeding(rank);
+        self.end_feeding(Receiver::Rank(rank));
         if let Some(end) = status.and_then(end_of) {
             self.tell(Input::Exited(rank, end));
         }
@@ -152,10 +176,11 @@ impl Process {
     /// Starts the next few ranks.
     fn start_some(&mut self) {
         let Some(first) = self.starting else { return };
-        let size = self.spec.size();
+        let size = self.clients.size();
         let behind = size.min(first + STARTS_PER_TURN);
-        for rank in (first..behind).map(Rank) {
-            if let Err(error) = self.start_one(rank) {
+        for local in first..behind {
+            let Some(rank) = self.clients.rank(local as usize) else { break };
+            if let Err(error) = self.start_one(local as usize, rank) {
                 let failure = self.start_failure(rank, &error);
                 self.starting = None;
                 self.tell(Input::StartFailed(failure));
@@ -163,19 +188,24 @@ impl Process {
             }
         }
         self.starting = Some(behind).filter(|&next| next < size);
+        let number = |rank: &Rank| (*rank, self.clients[*rank].number);
+        let started = &self.clients.all()[first as usize..behind as usize];
+        let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
+        self.tell(Input::Pids(pids));
         if self.starting.is_none() {
             self.tell(Input::Started);
         }
     }
 
-    fn start_one(&mut self, rank: Rank) -> Result<(), StartError> {
+    fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
         let mut client = Client::new(self.facts(rank));
-        let spawn = &self.spawns[self.spec.argset_of(rank)];
+        let spawn = &self.spawns[&self.spec.argset_of(rank)];
         let fed = self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, self.spec.size(), Self::token_of(rank)),
+            (rank, local, FIRST_RANK + local * TOKENS),
+            self.clients.size() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),
         );
@@ -183,7 +213,6 @@ impl Process {
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);
         }
-        self.labels.push(self.label_of(rank, client.number));
         self.clients.push(client);
         result.map(drop)
     }
@@ -262,7 +291,7 @@ impl Process {
     /// Registers with the daemon of this ring, now or a second later.
     fn look_for_daemon(&mut self) {
         let Some(rundir) = self.order.rundir.clone() else { return };
-        if self.links.register(self.poll.registry(), &rundir, &self.order) {
+        if self.daemon.register(self.poll.registry(), &rundir, &self.order) {
             log::info!("registered with the new daemon");
         } else {
             self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);

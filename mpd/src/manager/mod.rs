@@ -2,21 +2,30 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`clients`] | the ranks' processes, pipes and PMI sockets |
-//! | [`outputs`] | the console's output and error, per-rank files |
-//! | [`links`] | the connections to console and daemon |
+//! | [`ranks`], [`clients`] | the ranks' processes, pipes and PMI sockets |
+//! | [`outputs`], [`sink`] | where output goes: the console's output and error, per-rank files, the manager above |
+//! | [`flows`] | output of the managers below |
+//! | [`console`], [`daemon`] | the connections to console and daemon |
+//! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
+mod above;
+mod branches;
 mod clients;
+mod console;
+mod daemon;
 mod events;
-mod links;
+mod flows;
 mod locate;
 mod outputs;
 mod perform;
 mod pmi;
+mod ranks;
+mod sink;
 mod start;
 mod stdio;
 mod tidy;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -30,30 +39,37 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::Spawn;
-use mpd_io::{adopt_inherited, tree};
 use mpd_proto::job::{Failure, JobSpec};
-use mpd_proto::manager::{Input, Manager};
-use mpd_proto::message::{JobNews, StartJob};
-use mpd_proto::stdio::feed::Feed;
+use mpd_proto::joblink::Timing;
+use mpd_proto::manager::{self, Input, Manager};
+use mpd_proto::message::{ManagerReport, StartJob};
+use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
+use pmi_proto::pairs::Pieces;
 use pmi_proto::{Facts, Kvs};
 
-use self::clients::{Client, End, TOKENS};
-use self::links::Links;
+use self::branches::Branches;
+use self::clients::{End, TOKENS};
+use self::console::Console;
+use self::daemon::Daemon;
+use self::flows::Flows;
 use self::outputs::Outputs;
+use self::ranks::Ranks;
 use self::tidy::Tidy;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
-/// Tokens of ranks; outputs come behind them.
+/// Tokens of ranks; outputs come behind them, job links far behind.
 const FIRST_RANK: usize = 8;
+const FIRST_LINK: usize = 1 << 40;
 
 /// Ranks started between two looks at everything else.
 const STARTS_PER_TURN: u32 = 8;
@@ -90,27 +106,45 @@ enum Timer {
     Daemon,
 }
 
+/// What a manager has before it knows its job.
+struct Means {
+    poll: Poll,
+    clock: Clock,
+    signals: Signals,
+    branches: Branches,
+    daemon: Daemon,
+}
+
 /// The process's state between two turns of its loop.
 struct Process {
     poll: Poll,
     clock: Clock,
     signals: Signals,
     signalled: bool,
-    links: Links,
+    console: Console,
+    daemon: Daemon,
+    branches: Branches,
     machine: Manager,
     order: StartJob,
     spec: JobSpec,
-    spawns: Vec<Spawn>,
+    /// By argset.
+    spawns: BTreeMap<usize, Spawn>,
     cgroup: Option<Cgroup>,
     null: OwnedFd,
-    clients: Vec<Client>,
+    clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
-    /// The next rank to start; `None` when all were or none will be.
+    /// Process ids of all ranks of the job, for labels and reports of the root.
+    pids: Vec<u32>,
+    /// The next rank of this host to start; `None` when all were or none will be.
     starting: Option<u32>,
     outputs: Outputs,
+    flows: Flows,
+    /// Of all ranks of the job, at the root.
     labels: Vec<Vec<u8>>,
     feed: Feed,
     kvs: Kvs,
+    /// Keys and values put here or below since the last fence, for the other hosts.
+    fresh: Pieces,
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
@@ -135,57 +169,100 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     crate::daemon::raise_descriptor_limit();
     // Files of ours have their mode given; ranks have their user's mask.
     nix::sys::stat::umask(nix::sys::stat::Mode::empty());
-    let mut links = Links::inherit()?;
-    let console = [adopt_inherited(5)?, adopt_inherited(6)?];
+    let mut daemon = Daemon::inherit()?;
+    let [console, out, err] = [adopt_inherited(4)?, adopt_inherited(5)?, adopt_inherited(6)?];
     // As long as we hold the record of our job, its lock says that we live.
     let _record = adopt_inherited(7)?;
-    let (order, spec) = links.receive_job().context("the daemon sent no job")?;
+    let (order, encoded) = daemon.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
-    tree::become_subreaper().context("cannot become a subreaper")?;
+    mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     crate::daemon::keep_to_oneself()?;
-    Process::new(links, order, spec, console)?.serve()
+    let mut means = Means::new(daemon, &order)?;
+    let is_root = order.place == 0;
+    let console = if is_root { Console::new(console)? } else { Console::default() };
+    let now = means.clock.now();
+    means.branches.begin(means.poll.registry(), now);
+    let encoded = if is_root { encoded } else { above::specification(&mut means)? };
+    Process::new(means, order, &encoded, (console, [out, err]))?.serve()
 }
 
-impl Process {
-    fn new(links: Links, order: StartJob, spec: JobSpec, console: [OwnedFd; 2]) -> Result<Self> {
+impl Means {
+    fn new(daemon: Daemon, order: &StartJob) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
-        let clock = Clock::start();
+        let branches = Branches::new(branches::Config {
+            key: order.key.clone(),
+            shares: order.shares.clone(),
+            place: order.place as usize,
+            timing: Timing::default().faster(crate::scale::divisor()?),
+            first_token: FIRST_LINK,
+        })?;
+        let readable = Interest::READABLE;
+        let fd = signals.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&fd), Token(SIGNALS), readable)?;
+        if let Some(fd) = daemon.descriptor() {
+            let both = readable | Interest::WRITABLE;
+            poll.registry().register(&mut SourceFd(&fd), Token(DAEMON), both)?;
+        }
+        Ok(Self { poll, clock: Clock::start(), signals, branches, daemon })
+    }
+}
+
+impl Process {
+    fn new(
+        means: Means,
+        order: StartJob,
+        encoded: &[u8],
+        (console, outputs): (Console, [OwnedFd; 2]),
+    ) -> Result<Self> {
+        let Means { poll, clock, signals, branches, daemon } = means;
+        let spec = JobSpec::decode(encoded)?;
+        spec.check()?;
         let size = spec.size();
+        order.shares.check(size)?;
+        let place = order.place as usize;
+        let share = order.shares.get(place).context("no share is ours")?;
+        let clients = Ranks::new(&share.ranks);
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
         let mut problem = made.err().map(|e| {
             format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
         });
-        let files = |rank, stream| stdio::file_of(&spec, &order, rank, stream);
-        let outputs = match Outputs::open(console, &spec.output, size, files) {
-            Ok(outputs) => outputs,
-            Err(e) => {
-                problem = problem.or(Some(format!("cannot open output {e}")));
-                let null =
-                    || fs::OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
-                let none = |_, _| None;
-                let plain = Default::default();
-                Outputs::open([null()?, null()?], &plain, size, none).map_err(anyhow::Error::msg)?
-            }
-        };
-        let machine = Manager::new(size, spec.on_failure, spec.timeout);
+        let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
+        problem = problem.or(trouble);
+        let machine = Manager::new(manager::Config {
+            shares: &order.shares,
+            place,
+            size,
+            on_failure: spec.on_failure,
+            limit: spec.timeout,
+        });
+        let is_root = place == 0;
         let mut process = Self {
             poll,
             clock,
             signals,
-            signalled: false,
-            links,
+            signalled: true,
+            console,
+            daemon,
+            branches,
             machine,
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
-            clients: Vec::new(),
             by_pid: BTreeMap::new(),
+            pids: vec![0; if is_root { size as usize } else { 0 }],
             starting: None,
             outputs,
-            labels: Vec::new(),
-            feed: Feed::new((0..size).map(Rank).filter(|&r| spec.stdin.contains(r))),
+            flows: Flows::new(&order.shares, place),
+            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
+            feed: Feed::new(
+                stdio::receivers(&order, &spec.stdin),
+                order.shares.children(place).map(Receiver::Below),
+                WINDOW,
+            ),
+            clients,
             kvs: Kvs::new(),
+            fresh: Pieces::default(),
             misbehaved: BTreeSet::new(),
             tidy,
             timers: Timers::default(),
@@ -197,53 +274,44 @@ impl Process {
             draining: false,
             taken: 0,
             over: None,
-            spawns: Vec::new(),
+            spawns: BTreeMap::new(),
             order,
             spec,
         };
         process.register().context("cannot watch descriptors")?;
+        process.pass_on_specification(encoded);
         process.get_ready(problem);
         Ok(process)
     }
 
     fn register(&mut self) -> io::Result<()> {
         let registry = self.poll.registry();
-        let both = Interest::READABLE | Interest::WRITABLE;
-        registry.register(&mut SourceFd(&self.links.console.as_raw_fd()), Token(CONSOLE), both)?;
-        registry.register(
-            &mut SourceFd(&self.signals.as_raw_fd()),
-            Token(SIGNALS),
-            Interest::READABLE,
-        )?;
-        if let Some(daemon) = &self.links.daemon {
-            registry.register(&mut SourceFd(&daemon.as_raw_fd()), Token(DAEMON), both)?;
+        if let Some(fd) = self.console.descriptor() {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            registry.register(&mut SourceFd(&fd), Token(CONSOLE), both)?;
         }
-        let behind_ranks = FIRST_RANK + self.spec.size() as usize * TOKENS;
+        let behind_ranks = FIRST_RANK + self.clients.size() as usize * TOKENS;
         self.outputs.register(registry, behind_ranks)
     }
 
-    /// The first phase: all that can be checked beforehand. Then the ranks are started turn by turn.
+    /// The first phase: all that can be checked beforehand. The ranks are started at the word of the
+    /// root, turn by turn.
     fn get_ready(&mut self, problem: Option<String>) {
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
-            None => start::prepare(&self.spec, &self.order, tmpdir.as_deref()),
+            None => start::prepare(&self.spec, &self.order, self.clients.all(), tmpdir.as_deref()),
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
             Ok(spawns) => {
                 self.spawns = spawns;
-                let mapping =
-                    pmi_proto::process_mapping::encode(&vec![0; self.spec.size() as usize]);
-                if let Some(mapping) = mapping {
+                let places = self.order.shares.places_of_ranks(self.spec.size());
+                if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
                     // An empty store has room for one key.
                     let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
                 }
-                let StartJob { job, host, .. } = self.order.clone();
-                self.links.console.send(&JobNews::Started { job, host });
-                self.offer_credit();
-                self.starting = Some(0);
-                self.timers.set(Timer::Shm(0), self.now() + FIRST_LOOK);
+                self.tell(Input::Ready);
             }
         }
     }
@@ -260,7 +328,9 @@ impl Process {
 
     fn serve(mut self) -> Result<ExitCode> {
         let mut events = Events::with_capacity(1024);
-        while self.over.is_none() || self.links.console_waits() {
+        // What was prepared is said before anything is waited for.
+        self.turn();
+        while self.over.is_none() || self.console.waits() || !self.branches.is_quiet() {
             let wait = self.wait();
             match self.poll.poll(&mut events, wait) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -271,7 +341,9 @@ impl Process {
             }
             self.turn();
         }
-        self.links.report_end(self.over.unwrap_or(mpd_proto::job::exit::SUITE));
+        let code = self.over.unwrap_or(mpd_proto::job::exit::SUITE);
+        self.daemon.report(&ManagerReport::Ended { code });
+        self.daemon.flush();
         Ok(ExitCode::SUCCESS)
     }
 
@@ -279,15 +351,19 @@ impl Process {
         let busy = self.starting.is_some()
             || !self.runnable.is_empty()
             || !self.talking.is_empty()
-            || self.links.has_work();
+            || self.console.has_work()
+            || self.daemon.has_work()
+            || self.branches.has_work();
         if busy {
             return Some(Duration::ZERO);
         }
-        [self.machine.poll_timeout(), self.timers.next(), self.outputs.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|at| self.clock.until(at))
+        let deadlines = [
+            self.machine.poll_timeout(),
+            self.timers.next(),
+            self.outputs.next_deadline(),
+            self.branches.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min().map(|at| self.clock.until(at))
     }
 
     fn now(&self) -> Time {
@@ -301,12 +377,8 @@ impl Process {
         self.perform_outputs();
     }
 
-    fn client_of_token(token: usize) -> (Rank, End) {
-        let at = token - FIRST_RANK;
-        (Rank(u32::try_from(at / TOKENS).unwrap_or(u32::MAX)), End::of(at))
-    }
-
-    const fn token_of(rank: Rank) -> usize {
-        FIRST_RANK + rank.index() * TOKENS
+    fn client_of_token(&self, token: usize) -> Option<(Rank, End)> {
+        let at = token.checked_sub(FIRST_RANK)?;
+        Some((self.clients.rank(at / TOKENS)?, End::of(at)))
     }
 }

@@ -1,204 +1,22 @@
-//! Where the ranks' output goes: the console's two descriptors, or files by pattern.
-//!
-//! A [`Sink`] owns one output, formats records for it, and queues what the output does not take. Who
-//! may be read for it is asked of its gate.
+//! Where the ranks' output goes: at the root the console's two descriptors or files by pattern,
+//! elsewhere the manager above.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::clock::timestamp;
 use mpd_io::output::Output;
-use mpd_proto::job::OutputSpec;
+use mpd_proto::job::{JobSpec, OutputSpec};
+use mpd_proto::message::{StartJob, TREE_WINDOW};
 use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::format::Formatter;
-use mpd_proto::stdio::gate::Gate;
-use mpd_proto::stdio::leaf::Record;
-use mpd_proto::stdio::merge::Merger;
-use mpd_proto::{Rank, Time};
+use mpd_proto::{Rank, RankSet, Time};
 
-/// Bytes already written that the queue may still hold.
-const COMPACT_AT: usize = 256 * 1024;
-
-/// What a write told about an output.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// Its reader closed it.
-    Closed(Stream),
-    /// It cannot be written.
-    Failed(String),
-}
-
-/// One output.
-#[derive(Debug)]
-pub(crate) struct Sink {
-    output: Output,
-    name: String,
-    stream: Stream,
-    pub(crate) gate: Gate,
-    queue: Vec<u8>,
-    sent: usize,
-    style: Style,
-    formatter: Formatter,
-    /// One merger per stream, as both streams may lead to one output.
-    mergers: Option<[Merger; 2]>,
-    /// Bytes the output has taken, for seeing whether its reader reads.
-    pub(crate) taken: u64,
-    /// Sources that wait for the gate.
-    pub(crate) blocked: Vec<(Rank, Stream)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Style {
-    labels: bool,
-    timestamps: bool,
-}
-
-impl Sink {
-    fn new(output: Output, name: String, stream: Stream, spec: &OutputSpec, size: u32) -> Self {
-        Self {
-            output,
-            name,
-            stream,
-            gate: Gate::default(),
-            queue: Vec::new(),
-            sent: 0,
-            style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
-            formatter: Formatter::default(),
-            mergers: spec.merge.then(|| [Merger::new(size), Merger::new(size)]),
-            taken: 0,
-            blocked: Vec::new(),
-        }
-    }
-
-    /// Takes a record of a rank, whose label is `label`.
-    pub(crate) fn accept(
-        &mut self,
-        now: Time,
-        (rank, stream): (Rank, Stream),
-        label: &[u8],
-        record: Record<'_>,
-    ) -> Option<Trouble> {
-        if self.gate.is_closed() {
-            return None;
-        }
-        self.gate.wrote(source(rank, stream), !record.end);
-        if let Some(mergers) = &mut self.mergers {
-            mergers[stream.index()].push(now, rank, record, &mut self.queue);
-        } else if self.style.labels || self.style.timestamps {
-            let mut prefix = Vec::new();
-            if self.style.timestamps {
-                prefix.extend_from_slice(timestamp().as_bytes());
-                prefix.push(b' ');
-            }
-            prefix.extend_from_slice(label);
-            self.formatter.format(source(rank, stream), &prefix, record, &mut self.queue);
-        } else {
-            return self.pass(record);
-        }
-        self.flush()
-    }
-
-    /// Plain output: straight from the read buffer when nothing waits.
-    fn pass(&mut self, record: Record<'_>) -> Option<Trouble> {
-        let mut rest = record.body;
-        if self.queue.is_empty() && record.head.is_empty() {
-            match self.output.write(rest) {
-                Ok(n) => {
-                    self.taken += n as u64;
-                    rest = &rest[n..];
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Some(self.fail(&e)),
-            }
-            if rest.is_empty() {
-                return None;
-            }
-        }
-        self.queue.extend_from_slice(record.head);
-        self.queue.extend_from_slice(rest);
-        self.flush()
-    }
-
-    /// Writes what waits, as far as the output takes it.
-    pub(crate) fn flush(&mut self) -> Option<Trouble> {
-        while self.sent < self.queue.len() {
-            match self.output.write(&self.queue[self.sent..]) {
-                Ok(n) => {
-                    self.taken += n as u64;
-                    self.sent += n;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Some(self.fail(&e)),
-            }
-        }
-        if self.sent == self.queue.len() || self.sent >= COMPACT_AT {
-            // With a reader that is slow and steady the queue is never empty.
-            self.queue.drain(..self.sent);
-            self.sent = 0;
-            self.queue.shrink_to(2 * COMPACT_AT);
-        }
-        self.gate.set_waiting(self.queue.len() - self.sent);
-        None
-    }
-
-    fn fail(&mut self, error: &io::Error) -> Trouble {
-        self.discard();
-        match error.raw_os_error() {
-            Some(libc::EPIPE | libc::ECONNRESET) => Trouble::Closed(self.stream),
-            // A terminal that was hung up.
-            Some(libc::EIO) if self.output.is_terminal() => Trouble::Closed(self.stream),
-            _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
-        }
-    }
-
-    /// Throws away what waits and all that comes.
-    pub(crate) fn discard(&mut self) {
-        self.gate.close();
-        self.queue.clear();
-        self.sent = 0;
-        self.mergers = None;
-    }
-
-    /// A source will send no more.
-    pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<Trouble> {
-        if let (Some(mergers), false) = (&mut self.mergers, self.gate.is_closed()) {
-            mergers[stream.index()].end(rank, &mut self.queue);
-        }
-        self.flush()
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        let mergers = self.mergers.as_ref()?;
-        mergers.iter().filter_map(Merger::deadline).min()
-    }
-
-    pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
-        for merger in self.mergers.iter_mut().flatten() {
-            merger.flush(now, &mut self.queue);
-        }
-        self.flush()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.deadline().is_none()
-    }
-
-    /// Whether the gate would let a source in.
-    pub(crate) fn admits(&self, rank: Rank, stream: Stream) -> bool {
-        self.gate.admits(source(rank, stream))
-    }
-}
-
-/// The number of an output stream of a rank, for gates and timers.
-pub(crate) const fn source(rank: Rank, stream: Stream) -> u32 {
-    (rank.0 << 1) | stream.index() as u32
-}
+use super::sink::Sink;
 
 /// The system's words, without Rust's "(os error N)" behind them.
 pub(crate) fn plain(error: &io::Error) -> String {
@@ -206,17 +24,31 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// All outputs of a job and which stream of which rank goes to which.
+/// All outputs of a manager and which stream of which rank goes to which.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) sinks: Vec<Sink>,
-    /// Per rank and stream.
+    /// Where the streams go.
+    console: [usize; 2],
+    /// Per rank and stream, where files take output.
     routes: Vec<[usize; 2]>,
-    first_token: usize,
 }
 
 impl Outputs {
-    /// Opens everything. `file_of` fills a pattern for a rank.
+    /// The outputs of a manager that is not the root: both streams go to the one above, which has the
+    /// files.
+    pub(crate) fn above(spec: &JobSpec, order: &StartJob) -> Self {
+        let ranks = order.shares.ranks_below(order.place as usize);
+        let output = &spec.output;
+        let sink = |stream| {
+            let sink = Sink::above(TREE_WINDOW, stream, output);
+            let filed = if stream == Stream::Out { &output.outfile } else { &output.errfile };
+            if output.merge && filed.is_none() { sink.merging(&ranks) } else { sink }
+        };
+        Self { sinks: Stream::BOTH.map(sink).into(), console: [0, 1], routes: Vec::new() }
+    }
+
+    /// The root's outputs. `file_of` fills a pattern for a rank.
     ///
     /// # Errors
     /// What could not be opened and why.
@@ -231,15 +63,21 @@ impl Outputs {
         let out = open(out, "standard output")?;
         let err = open(err, "standard error")?;
         let shared = out.is_same_as(&err);
-        let mut sinks = vec![Sink::new(out, "standard output".into(), Stream::Out, spec, size)];
+        let ranks = RankSet::below(size);
+        let console_sink = |output, name: &str, stream| {
+            let sink = Sink::to(output, name.to_owned(), stream, spec);
+            if spec.merge { sink.merging(&ranks) } else { sink }
+        };
+        let mut sinks = vec![console_sink(out, "standard output", Stream::Out)];
         // With both on one terminal or pipe, a line of one must not be torn by the other.
         if !shared {
-            sinks.push(Sink::new(err, "standard error".into(), Stream::Err, spec, size));
+            sinks.push(console_sink(err, "standard error", Stream::Err));
         }
         let console = [0, usize::from(!shared)];
         let mut files: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let mut routes = Vec::with_capacity(size as usize);
-        for rank in (0..size).map(Rank) {
+        let mut routes = Vec::new();
+        let filed = spec.outfile.is_some() || spec.errfile.is_some();
+        for rank in (0..size).map(Rank).filter(|_| filed) {
             let mut route = console;
             for stream in Stream::BOTH {
                 let Some((path, mode)) = file_of(rank, stream) else { continue };
@@ -248,7 +86,7 @@ impl Outputs {
                     None => {
                         let output = create(&path, mode)?;
                         let name = path.display().to_string();
-                        sinks.push(Sink::new(output, name, stream, &OutputSpec::default(), size));
+                        sinks.push(Sink::to(output, name, stream, &OutputSpec::default()));
                         files.insert(path, sinks.len() - 1);
                         sinks.len() - 1
                     }
@@ -256,14 +94,13 @@ impl Outputs {
             }
             routes.push(route);
         }
-        Ok(Self { sinks, routes, first_token: 0 })
+        Ok(Self { sinks, console, routes })
     }
 
     /// Has the poll tell when an output takes more; tokens are counted from `first`.
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
-        self.first_token = first;
-        for (i, sink) in self.sinks.iter().enumerate().filter(|(_, s)| s.output.can_block()) {
-            let fd = sink.output.as_raw_fd();
+        for (i, sink) in self.sinks.iter().enumerate() {
+            let Some(fd) = sink.watched() else { continue };
             match registry.register(&mut SourceFd(&fd), Token(first + i), Interest::WRITABLE) {
                 // /dev/null and its like are always ready.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
@@ -274,7 +111,17 @@ impl Outputs {
     }
 
     pub(crate) fn route(&self, rank: Rank, stream: Stream) -> usize {
-        self.routes[rank.index()][stream.index()]
+        self.routes.get(rank.index()).unwrap_or(&self.console)[stream.index()]
+    }
+
+    /// The manager above takes so many bytes more of a stream.
+    pub(crate) fn grant(&mut self, stream: Stream, bytes: u32) {
+        self.sinks[self.console[stream.index()]].grant(bytes);
+    }
+
+    /// The next piece of a stream for the manager above.
+    pub(crate) fn next_payload(&mut self, stream: Stream) -> Option<Vec<u8>> {
+        self.sinks[self.console[stream.index()]].next_payload()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {

@@ -24,7 +24,7 @@ impl Process {
     pub(super) fn serve_pmi_to_the_end(&mut self, rank: Rank) {
         // Bounded: the rank is dead, and what others may write to its descriptor is not its word.
         const MAX_READS: usize = 64;
-        self.clients[rank.index()].pmi.ending = true;
+        self.clients[rank].pmi.ending = true;
         for _ in 0..MAX_READS {
             if self.hear_pmi(rank) != Heard::More {
                 return;
@@ -33,7 +33,7 @@ impl Process {
     }
 
     fn hear_pmi(&mut self, rank: Rank) -> Heard {
-        let Some(client) = self.clients.get_mut(rank.index()) else { return Heard::Drained };
+        let Some(client) = self.clients.get_mut(rank) else { return Heard::Drained };
         let heard = client.pmi.read();
         if heard == Heard::Closed {
             client.pmi.session.end_of_stream();
@@ -43,7 +43,7 @@ impl Process {
                 self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
             }
         }
-        while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+        while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
             self.perform_operation(rank, operation);
         }
         self.answering.push(rank);
@@ -54,9 +54,9 @@ impl Process {
     /// its answer runs at once, and would run in between.
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
-            self.clients[rank.index()].pmi.flush();
+            self.clients[rank].pmi.flush();
             // Requests that waited for room in the output come now.
-            while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+            while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
                 self.perform_operation(rank, operation);
                 self.answering.push(rank);
             }
@@ -64,10 +64,14 @@ impl Process {
     }
 
     fn perform_operation(&mut self, rank: Rank, operation: Operation) {
-        let session = &mut self.clients[rank.index()].pmi.session;
+        let session = &mut self.clients[rank].pmi.session;
         match operation {
             Operation::Put { key, value } => {
-                session.answer(Answer::Put(self.kvs.put(&key, &value)))
+                let put = self.kvs.put(&key, &value);
+                if put.is_ok() && self.order.shares.len() > 1 {
+                    self.fresh.put(&key, &value);
+                }
+                session.answer(Answer::Put(put));
             }
             Operation::Get { key } => session.answer(Answer::Get(self.kvs.get(&key))),
             Operation::GetByIndex { index } => {
@@ -96,23 +100,22 @@ impl Process {
         log::debug!("rank {rank}: PMI: {problem}");
         if self.misbehaved.insert(rank) {
             let text = format!("rank {rank}: broke the PMI protocol: {problem}");
-            self.links.console.send(&mpd_proto::message::JobNews::Notice { text });
+            self.tell(Input::Notice(text));
         }
     }
 
     /// Lets every rank go that waits in the fence.
     pub(super) fn release_fence(&mut self) {
-        for (rank, client) in (0..).map(Rank).zip(&mut self.clients) {
+        for (rank, client) in self.clients.started_mut() {
             if client.pmi.session.phase() == Phase::InFence {
                 client.pmi.session.answer(Answer::Fence);
                 self.answering.push(rank);
             }
         }
         // A client may have sent its next request together with the fence.
-        let waiting = |i: usize| u32::try_from(i).ok().map(Rank);
-        let pipelined: Vec<Rank> = (0..self.clients.len()).filter_map(waiting).collect();
-        for rank in pipelined {
-            while let Some(operation) = self.clients[rank.index()].pmi.session.poll_operation() {
+        let started: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
+        for rank in started {
+            while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
                 self.perform_operation(rank, operation);
             }
         }

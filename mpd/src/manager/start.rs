@@ -1,5 +1,6 @@
 //! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -36,19 +37,24 @@ const OURS: [&str; 13] = [
     "PMI_SPAWNED",
 ];
 
-/// Checks the whole job and prepares one [`Spawn`] per argset.
+/// Checks all that runs here and prepares one [`Spawn`] per argset that does.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
 pub(crate) fn prepare(
     spec: &JobSpec,
     order: &StartJob,
+    ranks: &[Rank],
     tmpdir: Option<&Path>,
-) -> Result<Vec<Spawn>, Failure> {
-    check_descriptors(spec)?;
-    let mut first = 0;
-    let mut spawns = Vec::with_capacity(spec.argsets.len());
-    for argset in &spec.argsets {
+) -> Result<BTreeMap<usize, Spawn>, Failure> {
+    check_descriptors(spec, ranks)?;
+    let mut spawns = BTreeMap::new();
+    for &rank in ranks {
+        let number = spec.argset_of(rank);
+        if spawns.contains_key(&number) {
+            continue;
+        }
+        let argset = &spec.argsets[number];
         let failed = |problem: String| Failure::Suite { problem };
         let directory = Path::new(OsStr::from_bytes(&argset.directory));
         std::fs::read_dir(directory).map(drop).or_else(|e| match e.kind() {
@@ -57,13 +63,13 @@ pub(crate) fn prepare(
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
         let program = locate::program(argset).map_err(|unusable| Failure::CannotExecute {
-            rank: Rank(first),
+            rank,
             program: String::from_utf8_lossy(&argset.program).into_owned(),
             problem: unusable.problem,
             missing: unusable.missing,
         })?;
-        spawns.push(spawn_of(spec, argset, &program, order, tmpdir).map_err(failed)?);
-        first += argset.size;
+        let job = (spec, order, ranks.len());
+        spawns.insert(number, spawn_of(job, argset, &program, tmpdir).map_err(failed)?);
     }
     Ok(spawns)
 }
@@ -74,11 +80,12 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 }
 
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
-fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
-    let size = u64::from(spec.size());
+fn check_descriptors(spec: &JobSpec, ranks: &[Rank]) -> Result<(), Failure> {
+    let size = ranks.len() as u64;
+    let fed = ranks.iter().filter(|&&rank| spec.stdin.contains(rank)).count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
     let per_rank = 3 + files.filter(|f| f.names(b'r')).count() as u64;
-    let need = size * per_rank + u64::from(spec.stdin.count_below(spec.size())) + OWN_DESCRIPTORS;
+    let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
         let problem = format!(
@@ -90,10 +97,9 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), Failure> {
 }
 
 fn spawn_of(
-    spec: &JobSpec,
+    (spec, order, ranks_here): (&JobSpec, &StartJob, usize),
     argset: &Argset,
     program: &locate::Program,
-    order: &StartJob,
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
     let nul = |_| "a NUL byte in the job".to_owned();
@@ -107,7 +113,7 @@ fn spawn_of(
     set("PMI_FD", PMI_FD.to_string().as_bytes());
     set("PMI_SIZE", size.as_bytes());
     set("PMI_HOSTNAME", order.host.as_bytes());
-    set("MPI_LOCALNRANKS", size.as_bytes());
+    set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.as_bytes());
     set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");
@@ -127,9 +133,9 @@ fn is_ours(variable: &[u8]) -> bool {
     OURS.iter().any(|ours| ours.as_bytes() == name)
 }
 
-/// The variables that differ from rank to rank.
-pub(crate) fn variables_of(rank: Rank) -> Vec<CString> {
-    [format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={rank}")]
+/// The variables that differ from rank to rank; `local` is the rank's number on this host.
+pub(crate) fn variables_of(rank: Rank, local: usize) -> Vec<CString> {
+    [format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")]
         .into_iter()
         .filter_map(|text| CString::new(text).ok())
         .collect()

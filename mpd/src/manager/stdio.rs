@@ -1,18 +1,27 @@
 //! The manager's pumps: ranks' pipes to outputs, the console's input to the ranks that take it.
 
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use mpd_proto::job::{JobSpec, LabelFormat};
+use anyhow::Result;
+use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec};
 use mpd_proto::manager::Input;
-use mpd_proto::message::{JobInput, JobNews, StartJob};
+use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
-use mpd_proto::{Rank, Time};
+use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
+use mpd_proto::stdio::record::Item;
+use mpd_proto::{Rank, RankSet, Time};
 
-use super::links::Heard;
-use super::outputs::{Trouble, source as source_number};
+use super::branches::End;
+use super::clients::Client;
+use super::console::Heard;
+use super::outputs::Outputs;
+use super::sink::{Trouble, source as source_number};
 use super::{Process, Timer};
 
 /// Reads of one source in a row before the next one's turn.
@@ -20,10 +29,10 @@ const READS_PER_TURN: usize = 4;
 
 impl Process {
     pub(super) fn serve_console(&mut self) {
-        if !std::mem::take(&mut self.links.console_ready) || !self.links.console_is_open() {
+        if !self.console.has_work() {
             return;
         }
-        let (heard, open) = self.links.hear_console();
+        let (heard, open) = self.console.hear();
         for word in heard {
             match word {
                 Heard::Input(input) => self.tell(match input {
@@ -33,14 +42,8 @@ impl Process {
                     JobInput::Suspend => Input::Suspend,
                     JobInput::Resume => Input::Resume,
                 }),
-                Heard::Stdin(bytes) if bytes.is_empty() => {
-                    self.feed.end();
-                    self.feed_all();
-                }
-                Heard::Stdin(bytes) => match self.feed.push(&bytes) {
-                    Ok(()) => self.feed_all(),
-                    Err(e) => log::warn!("the console sent {e}"),
-                },
+                Heard::Stdin(bytes) if bytes.is_empty() => self.take_input(&Stdin::End),
+                Heard::Stdin(bytes) => self.take_input(&Stdin::Bytes(&bytes)),
             }
         }
         if !open {
@@ -50,52 +53,106 @@ impl Process {
 
     // ----- input -----
 
+    /// Input from the manager above.
+    pub(super) fn take_stdin(&mut self, payload: &[u8]) {
+        match Stdin::decode(payload) {
+            Ok(input) => self.take_input(&input),
+            Err(e) => log::warn!("the manager above sent {e}"),
+        }
+    }
+
+    fn take_input(&mut self, input: &Stdin<'_>) {
+        match input {
+            Stdin::Bytes(bytes) => {
+                if let Err(e) = self.feed.push(bytes) {
+                    log::warn!("standard input: {e}");
+                }
+            }
+            Stdin::Switch(ranks) => {
+                let receivers = receivers(&self.order, ranks);
+                if let Err(e) = self.feed.switch(ranks, receivers) {
+                    log::warn!("standard input: {e}");
+                }
+            }
+            Stdin::End => self.feed.end(),
+        }
+        self.feed_all();
+    }
+
     fn feed_all(&mut self) {
-        let receivers: Vec<Rank> = self.feed.receivers().collect();
-        for rank in receivers {
-            self.feed_rank(rank);
+        let receivers: Vec<Receiver> = self.feed.receivers().collect();
+        for receiver in receivers {
+            self.feed_one(receiver);
+        }
+        self.offer_credit();
+    }
+
+    pub(super) fn feed_one(&mut self, receiver: Receiver) {
+        match receiver {
+            Receiver::Rank(rank) => self.feed_rank(rank),
+            Receiver::Below(place) => self.feed_below(place),
         }
         self.offer_credit();
     }
 
     /// Writes to a rank what its pipe takes; closes the pipe after the last byte.
-    pub(super) fn feed_rank(&mut self, rank: Rank) {
-        let Some(client) = self.clients.get_mut(rank.index()) else { return };
-        let Some(pipe) = &mut client.stdin else { return };
+    fn feed_rank(&mut self, rank: Rank) {
+        let receiver = Receiver::Rank(rank);
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        let Some(pipe) = &mut client.stdin else { return self.end_feeding(receiver) };
         loop {
-            let pending = self.feed.pending(rank);
-            if pending.is_empty() {
-                break;
-            }
-            match pipe.write(pending) {
-                Ok(n) => self.feed.advance(rank, n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return self.end_feeding(rank),
+            match self.feed.next(receiver) {
+                Some(Stdin::Bytes(bytes)) => match pipe.write(bytes) {
+                    Ok(n) => self.feed.took(receiver, n),
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                    Err(_) => return self.end_feeding(receiver),
+                },
+                Some(Stdin::Switch(_)) => self.feed.told(receiver),
+                Some(Stdin::End) => {
+                    client.stdin = None;
+                    return self.feed.told(receiver);
+                }
+                None => return,
             }
         }
-        if self.feed.is_done(rank) {
+    }
+
+    /// Sends to a manager below what it has given credit for.
+    fn feed_below(&mut self, place: usize) {
+        let receiver = Receiver::Below(place);
+        while let Some(input) = self.feed.next(receiver) {
+            self.branches.send_bytes(End::Child(place), TreeKind::Stdin, &input.encode());
+            match input {
+                Stdin::Bytes(bytes) => {
+                    let length = bytes.len();
+                    self.feed.took(receiver, length);
+                }
+                Stdin::Switch(_) | Stdin::End => self.feed.told(receiver),
+            }
+        }
+    }
+
+    /// The receiver takes no more input.
+    pub(super) fn end_feeding(&mut self, receiver: Receiver) {
+        if let Receiver::Rank(rank) = receiver
+            && let Some(client) = self.clients.get_mut(rank)
+        {
             client.stdin = None;
         }
+        self.feed.drop_out(receiver);
         self.offer_credit();
     }
 
-    /// The rank takes no more input.
-    pub(super) fn end_feeding(&mut self, rank: Rank) {
-        if let Some(client) = self.clients.get_mut(rank.index()) {
-            client.stdin = None;
-        }
-        let before = self.feed.is_unwanted();
-        self.feed.drop_out(rank);
-        if self.feed.is_unwanted() && !before {
-            self.links.console.send(&JobNews::StdinUnwanted);
-        }
-        self.offer_credit();
-    }
-
+    /// Tells whoever sends input what may come, or that nobody takes it.
     pub(super) fn offer_credit(&mut self) {
         if let Some(bytes) = self.feed.take_credit() {
-            self.links.console.send(&JobNews::StdinCredit { bytes });
+            self.console.tell(&JobNews::StdinCredit { bytes });
+            self.branches.send_up(&Up::StdinCredit { bytes });
+        }
+        if let Some(switches) = self.feed.take_unwanted() {
+            self.console.tell(&JobNews::StdinUnwanted);
+            self.branches.send_up(&Up::StdinUnwanted { switches });
         }
     }
 
@@ -103,7 +160,7 @@ impl Process {
 
     /// A source became readable, or its gate opened.
     pub(super) fn run_source(&mut self, rank: Rank, stream: Stream) {
-        let source = &mut self.clients[rank.index()].sources[stream.index()];
+        let source = &mut self.clients[rank].sources[stream.index()];
         if source.ready && !source.blocked && !source.queued {
             source.queued = true;
             self.runnable.push_back((rank, stream));
@@ -113,7 +170,7 @@ impl Process {
     pub(super) fn serve_sources(&mut self) {
         for _ in 0..self.runnable.len() {
             if let Some((rank, stream)) = self.runnable.pop_front() {
-                self.clients[rank.index()].sources[stream.index()].queued = false;
+                self.clients[rank].sources[stream.index()].queued = false;
                 self.serve_source(rank, stream);
             }
         }
@@ -122,7 +179,7 @@ impl Process {
     fn serve_source(&mut self, rank: Rank, stream: Stream) {
         let route = self.outputs.route(rank, stream);
         for _ in 0..READS_PER_TURN {
-            let source = &mut self.clients[rank.index()].sources[stream.index()];
+            let source = &mut self.clients[rank].sources[stream.index()];
             if !source.ready {
                 return;
             }
@@ -159,11 +216,12 @@ impl Process {
         let now = self.now();
         let route = self.outputs.route(rank, stream);
         let sink = &mut self.outputs.sinks[route];
-        let leaf = &mut self.clients[rank.index()].sources[stream.index()].leaf;
-        let label = &self.labels[rank.index()];
+        let leaf = &mut self.clients[rank].sources[stream.index()].leaf;
+        let label = self.labels.get(rank.index()).map_or(&[][..], Vec::as_slice);
+        let time = self.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         leaf.push(now, &self.buffer[..n], &mut |record| {
-            let told = sink.accept(now, (rank, stream), label, record);
+            let told = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
             trouble = trouble.take().or(told);
         });
         match leaf.deadline() {
@@ -176,10 +234,10 @@ impl Process {
     /// The deadline of an unfinished line passed. What waits in the pipe comes first: if we were slow,
     /// its rank was not silent.
     pub(super) fn line_is_due(&mut self, rank: Rank, stream: Stream) {
-        self.clients[rank.index()].sources[stream.index()].ready = true;
+        self.clients[rank].sources[stream.index()].ready = true;
         self.serve_source(rank, stream);
         let now = self.now();
-        let source = &self.clients[rank.index()].sources[stream.index()];
+        let source = &self.clients[rank].sources[stream.index()];
         match source.leaf.deadline() {
             Some(at) if at <= now && !source.blocked => self.end_line(rank, stream),
             Some(at) if !source.blocked => {
@@ -194,7 +252,7 @@ impl Process {
         let now = self.now();
         let route = self.outputs.route(rank, stream);
         let sink = &mut self.outputs.sinks[route];
-        let source = &mut self.clients[rank.index()].sources[stream.index()];
+        let source = &mut self.clients[rank].sources[stream.index()];
         if source.pipe.is_some() && !sink.admits(rank, stream) {
             // Another rank is in the middle of its line, or the output is full.
             source.leaf.resumed(now);
@@ -203,22 +261,25 @@ impl Process {
             }
             return;
         }
-        let label = &self.labels[rank.index()];
+        let label = self.labels.get(rank.index()).map_or(&[][..], Vec::as_slice);
+        let time = self.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         source.leaf.flush(&mut |record| {
-            trouble = sink.accept(now, (rank, stream), label, record);
+            trouble = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
         });
         self.after_write(trouble);
     }
 
     fn end_source(&mut self, rank: Rank, stream: Stream) {
         self.timers.stop(Timer::Line(source_number(rank, stream)));
-        let source = &mut self.clients[rank.index()].sources[stream.index()];
+        let source = &mut self.clients[rank].sources[stream.index()];
         source.pipe = None;
         source.ready = false;
         self.end_line(rank, stream);
         let route = self.outputs.route(rank, stream);
-        let trouble = self.outputs.sinks[route].end(rank, stream);
+        let ended = Item::Ended { ranks: RankSet::from_iter([rank]) };
+        let now = self.now();
+        let trouble = self.outputs.sinks[route].accept(now, stream, &[], &ended);
         self.after_write(trouble);
     }
 
@@ -245,7 +306,7 @@ impl Process {
         let blocked = std::mem::take(&mut self.outputs.sinks[sink].blocked);
         for (rank, stream) in blocked {
             if self.outputs.sinks[sink].admits(rank, stream) {
-                let source = &mut self.clients[rank.index()].sources[stream.index()];
+                let source = &mut self.clients[rank].sources[stream.index()];
                 source.blocked = false;
                 source.leaf.resumed(now);
                 if let Some(at) = source.leaf.deadline() {
@@ -270,10 +331,9 @@ impl Process {
     /// No process of the job lives: what is in the pipes now is all there is.
     pub(super) fn start_draining(&mut self) {
         self.draining = true;
-        for client in 0..self.clients.len() {
-            let rank = Rank(u32::try_from(client).unwrap_or(u32::MAX));
+        for rank in self.started() {
             for stream in Stream::BOTH {
-                let source = &mut self.clients[client].sources[stream.index()];
+                let source = &mut self.clients[rank].sources[stream.index()];
                 source.ready = true;
                 source.ending = true;
                 self.run_source(rank, stream);
@@ -282,20 +342,67 @@ impl Process {
     }
 
     pub(super) fn is_drained(&mut self) -> bool {
-        let unread = |c: &super::Client| c.sources.iter().any(|s| s.pipe.is_some() && s.ready);
-        if self.clients.iter().any(unread) {
+        let unread = |c: &Client| c.sources.iter().any(|s| s.pipe.is_some() && s.ready);
+        if self.clients.started().any(|(_, client)| unread(client)) {
             return false;
         }
         // A pipe that somebody outside the job holds open has no end; what was in it has been read.
-        for client in 0..self.clients.len() {
-            let rank = Rank(u32::try_from(client).unwrap_or(u32::MAX));
+        for rank in self.started() {
             for stream in Stream::BOTH {
-                if self.clients[client].sources[stream.index()].pipe.is_some() {
+                if self.clients[rank].sources[stream.index()].pipe.is_some() {
                     self.end_source(rank, stream);
                 }
             }
         }
-        self.outputs.are_empty()
+        self.flows.are_drained() && self.outputs.are_empty() && self.is_all_up()
+    }
+
+    // ----- output of the managers below -----
+
+    /// Records came from the manager at `place`.
+    pub(super) fn take_flow(&mut self, place: usize, stream: Stream, bytes: &[u8]) {
+        let Some(flow) = self.flows.get_mut(place, stream) else { return };
+        if let Err(e) = flow.push(bytes) {
+            self.branches.close(End::Child(place));
+            self.lose_below(place, format!("its manager broke the protocol: {e}"));
+        }
+    }
+
+    /// Passes on what the managers below said, as far as the gates let it in.
+    pub(super) fn serve_flows(&mut self) {
+        for (place, stream) in self.flows.waiting() {
+            self.serve_flow(place, stream);
+        }
+    }
+
+    fn serve_flow(&mut self, place: usize, stream: Stream) {
+        let now = self.now();
+        let mut trouble = None;
+        let Some(flow) = self.flows.get_mut(place, stream) else { return };
+        while let Some(next) = flow.peek() {
+            let source = next.source();
+            let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
+            let sink = &mut self.outputs.sinks[route];
+            if source.is_some_and(|rank| !sink.admits(rank, stream)) {
+                break;
+            }
+            let label = source.and_then(|rank| self.labels.get(rank.index()));
+            let label = label.map_or(&[][..], Vec::as_slice);
+            let Some(item) = flow.pop() else { break };
+            let told = sink.accept(now, stream, label, &item);
+            trouble = trouble.or(told);
+        }
+        self.after_write(trouble);
+    }
+
+    /// Throws away what is left of the output.
+    pub(super) fn discard_output(&mut self) {
+        self.outputs.discard();
+    }
+
+    /// Ranks that were started here.
+    fn started(&self) -> Vec<Rank> {
+        self.clients.started().map(|(rank, _)| rank).collect()
     }
 
     pub(super) fn label_of(&self, rank: Rank, pid: u32) -> Vec<u8> {
@@ -307,21 +414,59 @@ impl Process {
 fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid: u32) -> Vec<u8> {
     format.fill(|field| match field {
         b'r' => rank.to_string().into_bytes(),
-        b'h' => order.host.clone().into_bytes(),
+        b'h' => host_of(order, rank).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
         _ => spec.alias.clone().unwrap_or_default().into_bytes(),
     })
 }
 
-/// The file, and its mode, that a stream of a rank goes to instead of the console's output. Relative names are seen
-/// from the directory of the first program, which is where `mpirun` was started unless told otherwise.
-pub(super) fn file_of(
+/// The name of the host that runs a rank: of this one its own, of another its daemon's.
+fn host_of(order: &StartJob, rank: Rank) -> String {
+    let place = order.shares.place_of_rank(rank).unwrap_or(0);
+    match order.shares.get(place) {
+        Some(share) if place != order.place as usize => share.member.to_string(),
+        _ => order.host.clone(),
+    }
+}
+
+/// Who takes input for `ranks` here: some of this host, and managers directly below.
+pub(super) fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
+    let place = order.place as usize;
+    let here = order.shares.get(place).map(|share| share.ranks.clone()).unwrap_or_default();
+    let below: Vec<(usize, RankSet)> =
+        order.shares.children(place).map(|p| (p, order.shares.ranks_below(p))).collect();
+    Receiver::of(ranks, &here, below.iter().map(|(place, ranks)| (*place, ranks)))
+}
+
+/// The outputs of this manager. Trouble with those of the console is told by way of what is left.
+///
+/// # Errors
+/// Not even `/dev/null` can be opened.
+pub(super) fn outputs_of(
     spec: &JobSpec,
     order: &StartJob,
-    rank: Rank,
-    stream: Stream,
-) -> Option<(PathBuf, u32)> {
+    console: [OwnedFd; 2],
+) -> Result<(Outputs, Option<String>)> {
+    if order.place != 0 {
+        return Ok((Outputs::above(spec, order), None));
+    }
+    let files = |rank, stream| file_of(spec, order, rank, stream);
+    match Outputs::open(console, &spec.output, spec.size(), files) {
+        Ok(outputs) => Ok((outputs, None)),
+        Err(e) => {
+            let null = || OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
+            let plain = OutputSpec::default();
+            let silent = Outputs::open([null()?, null()?], &plain, spec.size(), |_, _| None);
+            let outputs = silent.map_err(anyhow::Error::msg)?;
+            Ok((outputs, Some(format!("cannot open output {e}"))))
+        }
+    }
+}
+
+/// The file, and its mode, that a stream of a rank goes to instead of the console's output. Relative names are seen
+/// from the directory of the first program, which is where `mpirun` was started unless told otherwise.
+fn file_of(spec: &JobSpec, order: &StartJob, rank: Rank, stream: Stream) -> Option<(PathBuf, u32)> {
     let pattern = match stream {
         Stream::Out => spec.output.outfile.as_ref()?,
         Stream::Err => spec.output.errfile.as_ref()?,

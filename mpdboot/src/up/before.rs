@@ -2,19 +2,20 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
+use mpd_io::search::{self, is_executable};
 use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_proto::message::RingView;
 
 use crate::cli::Cli;
+use crate::local;
 use crate::roster::{Roster, Wishes, choose};
 use crate::wire::Manner;
-use crate::{key, local};
 
 /// Where hosts are listed unless the user says otherwise.
 const DEFAULT_FILE: &str = "mpd.hosts";
@@ -76,7 +77,8 @@ pub(super) fn manner(cli: &Cli, ring: &RingName, roster: &Roster) -> Result<Mann
         rsh,
         mpd: mpd.context("--mpd: the path has characters that no remote shell takes")?.to_owned(),
         listen: cli.port,
-        key_file: key::path_in_environment(),
+        key_file: keyfile::in_environment()
+            .and_then(|path| path.into_os_string().into_string().ok()),
         timeout_s: cli.timeout,
         window: cli.window,
         flat: cli.flat,
@@ -101,12 +103,7 @@ fn is_program(name: &str) -> bool {
     if name.contains('/') {
         return is_executable(Path::new(name));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| is_executable(&directory.join(name)))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    search::in_path(name).is_some()
 }
 
 /// Gives ordinals in the order of the list, behind those of the ring that exists.

@@ -2,19 +2,15 @@
 //! question has a deadline; nothing is judged here.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mpd_io::keyfile::KeyFile;
 use mpd_io::rundir::RunDir;
+use mpd_io::{addresses, search};
 use mpd_proto::message::RingView;
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{ask, lookup, remote};
-
-/// Variable that names the key file.
-pub const KEY_VARIABLE: &str = "MPD_KEY_FILE";
 
 /// Most addresses whose names are asked for.
 const MAX_REVERSE: usize = 4;
@@ -101,7 +97,7 @@ impl Facts {
                 descriptors: limit(Resource::RLIMIT_NOFILE),
                 processes: limit(Resource::RLIMIT_NPROC),
             },
-            shell: in_path("ssh"),
+            shell: search::in_path("ssh"),
             host,
         }
     }
@@ -121,25 +117,11 @@ fn reverse(address: &IpAddr) -> Option<Option<String>> {
 }
 
 fn interfaces() -> Vec<(String, IpAddr)> {
-    let Ok(all) = getifaddrs() else { return Vec::new() };
-    let mut found = Vec::new();
-    for interface in all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP)) {
-        let Some(address) = interface.address else { continue };
-        let four = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-        let six = address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip()));
-        if let Some(ip) = four.or(six).filter(|ip| is_reachable(*ip)) {
-            found.push((interface.interface_name, ip));
-        }
-    }
-    found
-}
-
-/// Whether another host could mean us by it.
-fn is_reachable(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(four) => !four.is_loopback(),
-        IpAddr::V6(six) => !six.is_loopback() && !six.is_unicast_link_local(),
-    }
+    // A network of IPv4 may have link-local addresses only, and --ifhn chooses one.
+    let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V4(four) if four.is_link_local());
+    let mut all = addresses::interfaces();
+    all.retain(|(_, ip)| addresses::is_reachable(ip) || is_link_local(ip));
+    all
 }
 
 fn loopback_lines(host: &str) -> Vec<String> {
@@ -153,8 +135,7 @@ fn loopback_lines(host: &str) -> Vec<String> {
 }
 
 fn key() -> KeyFact {
-    let named = std::env::var_os(KEY_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let file = match KeyFile::resolve(named) {
+    let file = match KeyFile::resolve(None) {
         Ok(file) => file,
         Err(error) => return KeyFact::Unsound(error.to_string()),
     };
@@ -183,13 +164,4 @@ fn daemon(rundir: &RunDir) -> DaemonFact {
 
 fn limit(resource: Resource) -> Option<u64> {
     getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != nix::libc::RLIM_INFINITY)
-}
-
-fn in_path(program: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|p| runs(p))
 }

@@ -2,6 +2,7 @@
 
 mod environment;
 mod files;
+mod hosts;
 mod job;
 mod programs;
 mod texts;

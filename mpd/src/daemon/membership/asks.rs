@@ -128,23 +128,7 @@ impl Membership {
                 self.tell(hands, Input::Lap { request, laps, trace });
             }
             RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
-            RingRequest::Exit { member }
-                if member.as_ref().is_none_or(|m| m == self.ring.name()) =>
-            {
-                self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
-                self.leave(hands.now, Farewell::Depart);
-            }
-            RingRequest::Exit { member: None } => unreachable!("this daemon's own exit is above"),
-            RingRequest::Exit { member: Some(member) } => {
-                let live = |r: &Record| r.standing == Standing::Live;
-                if self.ring.record(&member).is_some_and(live) {
-                    let order = Order::Leave { member: member.clone() };
-                    self.scatter(hands, console, Wanted::Departure(member), &order);
-                } else {
-                    let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
-                    self.refuse(console, &text);
-                }
-            }
+            RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
             RingRequest::Jobs => self.list_jobs(hands, console),
             RingRequest::KillJob { job } => {
@@ -165,6 +149,25 @@ impl Membership {
 
     fn refuse(&mut self, console: usize, problem: &str) {
         self.asks.reply(console, ConsoleReply::Refused { problem: problem.to_owned() });
+    }
+
+    /// One member is to leave: this one if none is named.
+    fn exit(&mut self, hands: &mut Hands<'_>, console: usize, member: Option<DaemonName>) {
+        let Some(member) = member.filter(|member| member != self.ring.name()) else {
+            self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
+            return self.leave(hands.now, Farewell::Depart);
+        };
+        if self.is_live(&member) {
+            let order = Order::Leave { member: member.clone() };
+            self.scatter(hands, console, Wanted::Departure(member), &order);
+        } else {
+            let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
+            self.refuse(console, &text);
+        }
+    }
+
+    fn is_live(&self, member: &DaemonName) -> bool {
+        self.ring.record(member).is_some_and(|r| r.standing == Standing::Live)
     }
 
     /// The muster is over: whoever was there is told to end.
@@ -222,7 +225,7 @@ impl Membership {
             let (Wanted::Departure(member), Some(until)) = (&ask.wanted, ask.until) else {
                 continue;
             };
-            let live = self.ring.record(member).is_some_and(|r| r.standing == Standing::Live);
+            let live = self.is_live(member);
             if !live || until <= now {
                 over.push((*request, live.then(|| member.clone())));
             }

@@ -14,8 +14,12 @@ impl Membership {
             Event::SteppedDown => self.doubled = true,
             _ => {}
         }
+        let watchers = self.asks.watchers();
+        if watchers.is_empty() {
+            return;
+        }
         let happening = self.happening(event.kind(), event.member().cloned(), event.to_string());
-        for console in self.asks.watchers() {
+        for console in watchers {
             self.asks.post(console, ConsoleReply::Event(happening.clone()), false);
         }
     }

@@ -9,7 +9,6 @@ mod orders;
 mod saved;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -29,6 +28,7 @@ use mpd_proto::ring::{
 use mpd_proto::{JobId, Time};
 
 use crate::cli::Cli;
+use crate::daemon::door::PER_TURN;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::keep::Keep;
@@ -36,12 +36,8 @@ use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
-use crate::daemon::throttle::Throttle;
 
 pub(crate) use launch::Announcement;
-
-/// Divides all durations of the ring, for tests.
-const TIME_SCALE: &str = "MPD_TIME_SCALE";
 
 /// How long a daemon that was told to enter through others tries before it gives up.
 const ENTRY_PATIENCE: u32 = 10;
@@ -118,14 +114,13 @@ pub(crate) struct Membership {
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
-    exhausted: Throttle,
     entries: Vec<Address>,
 }
 
 impl Membership {
     /// Opens the port and begins to enter.
     pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
-        let keys = KeyFile::resolve(cli.key_file())?;
+        let keys = KeyFile::resolve(cli.key.clone())?;
         let ring = cli.ring_name()?.to_string();
         let key_ring = if ring.is_empty() { "default" } else { &ring };
         let (text, origin) = keys.load_or_create(key_ring)?;
@@ -135,7 +130,7 @@ impl Membership {
             keys.path().display()
         );
 
-        let timing = timing()?;
+        let timing = Timing::default().faster(crate::scale::divisor()?);
         let (mut saved, before) = Saved::open(rundir, &ring, name);
         let entries = resolve_entries(&cli.entries())?;
         let wish = port::Wish {
@@ -186,7 +181,6 @@ impl Membership {
             keep,
             give_up,
             last_failure: String::new(),
-            exhausted: Throttle::default(),
             entries,
         })
     }
@@ -195,8 +189,9 @@ impl Membership {
         self.net.port()
     }
 
-    pub(crate) const fn port_mut(&mut self) -> &mut Port {
-        self.net.port_mut()
+    /// An event came for the port.
+    pub(crate) const fn knock(&mut self) {
+        self.net.port_mut().door_mut().knock();
     }
 
     /// An event came for a link.
@@ -204,26 +199,14 @@ impl Membership {
         self.net.mark_ready(token, hung_up);
     }
 
-    /// Takes those who knock, a bounded number a turn. Out of descriptors: rest, try again later.
+    /// Takes those who knock, a bounded number a turn.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        const PER_TURN: usize = 64;
-        self.net.port_mut().resting = false;
+        if matches!(self.leaving, Leaving::Over { .. }) {
+            return self.net.port_mut().door_mut().ignore();
+        }
         for _ in 0..PER_TURN {
-            let is_over = matches!(self.leaving, Leaving::Over { .. });
-            if !self.net.port().ready || is_over {
-                return;
-            }
-            match self.net.port().accept() {
-                Ok((stream, remote)) => self.net.accept(registry, now, stream, remote),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.net.port_mut().ready = false;
-                }
-                Err(e) => {
-                    self.net.port_mut().resting = true;
-                    self.exhausted.warn(now, format_args!("cannot accept a connection: {e}"));
-                    return;
-                }
-            }
+            let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
+            self.net.accept(registry, now, stream, remote);
         }
     }
 
@@ -513,17 +496,6 @@ pub(crate) struct Hands<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) jobs: &'a mut Jobs,
     pub(crate) now: Time,
-}
-
-fn timing() -> Result<Timing> {
-    match std::env::var(TIME_SCALE) {
-        Err(_) => Ok(Timing::default()),
-        Ok(text) => {
-            let divisor = text.parse().ok().filter(|n| (1..=100).contains(n));
-            let divisor = divisor.with_context(|| format!("{TIME_SCALE}={text:?}: 1 to 100"))?;
-            Ok(Timing::default().faster(divisor))
-        }
-    }
 }
 
 fn new_instance() -> Result<Instance> {

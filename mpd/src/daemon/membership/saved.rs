@@ -3,11 +3,10 @@
 //! since stays there: it may be looked for by the next daemon in vain, but is not lost.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_io::rundir::{self, RunDir};
 use mpd_proto::Time;
 use mpd_proto::ring::{Address, DaemonName, MAX_MEMBERS, Ring, Seed, Standing};
 use serde::{Deserialize, Serialize};
@@ -60,7 +59,7 @@ pub(super) struct Saved {
 
 impl Saved {
     /// The file of this run directory, and what is in it if it is about this ring and daemon.
-    pub(super) fn open(rundir: &mpd_io::rundir::RunDir, ring: &str, name: &str) -> (Self, Before) {
+    pub(super) fn open(rundir: &RunDir, ring: &str, name: &str) -> (Self, Before) {
         let path = rundir.path().join("ring.json");
         let image = read(&path).filter(|image| image.ring == ring && image.name == name);
         let before = image.as_ref().map_or_else(Before::default, |image| image.before(name));
@@ -99,7 +98,8 @@ impl Saved {
         self.written = Some(now);
         self.revision = Some(ring.revision());
         let image = Image::of(ring, &self.ring, port, &self.former);
-        if let Err(e) = write(&self.path, &image) {
+        let text = serde_json::to_vec(&image).expect("a list serialises");
+        if let Err(e) = rundir::replace(&self.path, &text) {
             log::warn!("cannot write {}: {e}", self.path.display());
         }
         // Many who entered at once left their traces.
@@ -156,13 +156,4 @@ fn read(path: &Path) -> Option<Image> {
             None
         }
     }
-}
-
-/// Whole or not at all: a daemon may be killed at any time.
-fn write(path: &Path, image: &Image) -> std::io::Result<()> {
-    let temporary = path.with_extension("json.new");
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(&serde_json::to_vec(image)?)?;
-    fs::rename(&temporary, path)
 }

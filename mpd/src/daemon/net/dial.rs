@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mio::Registry;
 use mpd_io::link::Link;
@@ -12,13 +11,9 @@ use mpd_proto::Time;
 use mpd_proto::channel::Purpose;
 use mpd_proto::channel::handshake::{Opening, PATIENCE};
 use mpd_proto::ring::{self, DaemonName, DialFailure};
+use mpd_proto::stagger::Stagger;
 
 use crate::daemon::net::{Line, Net, Stage, failure};
-
-/// The next address is tried that long after one that has not answered yet, sooner if there are many:
-/// all are to have had their chance in time.
-const STAGGER: Duration = Duration::from_millis(200);
-const ALL_TRIED: Duration = Duration::from_millis(600);
 
 /// An attempt, numbered by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,45 +42,25 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 struct Attempt {
     name: Option<DaemonName>,
-    stagger: Duration,
     purpose: Purpose,
-    /// Not tried yet, the next one last.
-    addresses: Vec<SocketAddr>,
-    /// Connections under way.
-    under_way: usize,
-    next_at: Time,
+    addresses: Stagger<SocketAddr>,
     /// What became of the others; in words, too.
-    failed: Option<(DialFailure, String)>,
+    failed: (DialFailure, String),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     table: BTreeMap<AttemptId, Attempt>,
-    /// Our ends of connections under way, to recognise ourselves.
-    own_ends: BTreeMap<usize, (SocketAddr, AttemptId)>,
 }
 
 impl Attempts {
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let waiting = |a: &&Attempt| !a.addresses.is_empty();
-        self.table.values().filter(waiting).map(|a| a.next_at).min()
+        self.table.values().filter_map(|a| a.addresses.poll_timeout()).min()
     }
 
     /// Who is to answer an attempt.
     pub(super) fn wanted(&self, id: AttemptId) -> Option<&DaemonName> {
         self.table.get(&id).and_then(|attempt| attempt.name.as_ref())
-    }
-
-    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
-    pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
-        let same = |end: &SocketAddr| {
-            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
-        };
-        let found = self.own_ends.values().find(|(end, _)| same(end)).map(|(_, attempt)| *attempt);
-        if let Some(attempt) = found.and_then(|id| self.table.get_mut(&id)) {
-            attempt.failed = Some((DialFailure::Myself, "that is this daemon".into()));
-        }
-        found.is_some()
     }
 }
 
@@ -99,26 +74,30 @@ impl Net {
             ring::Purpose::Probe => Purpose::Probe,
             ring::Purpose::Chord => Purpose::Chord,
         };
-        let (own, mut addresses): (Vec<_>, Vec<_>) =
+        let (own, addresses): (Vec<_>, Vec<_>) =
             addresses.into_iter().partition(|address| self.port.is_own(*address));
-        addresses.reverse();
         let failed = if own.is_empty() {
             (DialFailure::Refused, "no address that can be connected to".to_owned())
         } else {
-            (DialFailure::Myself, "that is this daemon".to_owned())
+            ourselves()
         };
-        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-        let attempt = Attempt {
-            name,
-            stagger: STAGGER.min(ALL_TRIED / count),
-            purpose,
-            addresses,
-            under_way: 0,
-            next_at: now,
-            failed: Some(failed),
-        };
+        let addresses = Stagger::new(now, addresses);
+        let attempt = Attempt { name, purpose, addresses, failed };
         self.attempts.table.insert(id, attempt);
         self.dial_next(registry, now, id);
+    }
+
+    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
+    pub(super) fn note_own(&mut self, remote: SocketAddr) -> bool {
+        let same = |end: SocketAddr| {
+            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
+        };
+        let ours = |line: &Line| line.attempt.filter(|_| line.link.local().is_some_and(same));
+        let found = self.lines.values().find_map(ours);
+        if let Some(attempt) = found.and_then(|id| self.attempts.table.get_mut(&id)) {
+            attempt.failed = ourselves();
+        }
+        found.is_some()
     }
 
     /// Gives an attempt up.
@@ -128,28 +107,18 @@ impl Net {
     }
 
     pub(super) fn dial_due(&mut self, registry: &Registry, now: Time) {
-        let due = |(id, a): (&AttemptId, &Attempt)| {
-            (!a.addresses.is_empty() && (a.next_at <= now || a.under_way == 0)).then_some(*id)
-        };
-        for id in self.attempts.table.iter().filter_map(due).collect::<Vec<_>>() {
+        for id in self.attempts.table.keys().copied().collect::<Vec<_>>() {
             self.dial_next(registry, now, id);
         }
     }
 
-    /// Connects to the next address that does not fail at once.
+    /// Connects to the addresses that are due: the next one that does not fail at once.
     fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
         while let Some(attempt) = self.attempts.table.get_mut(&id) {
-            let Some(address) = attempt.addresses.pop() else { break };
-            attempt.next_at = now + attempt.stagger;
+            let Some(address) = attempt.addresses.next_due(now) else { break };
             let purpose = attempt.purpose;
-            match self.connect(registry, now, id, address, purpose) {
-                Ok(()) => {
-                    if let Some(attempt) = self.attempts.table.get_mut(&id) {
-                        attempt.under_way += 1;
-                    }
-                    return;
-                }
-                Err((why, problem)) => self.note(id, address, why, &problem),
+            if let Err((why, problem)) = self.connect(registry, now, id, address, purpose) {
+                self.missed(id, address, why, problem);
             }
         }
         self.give_up_if_over(id);
@@ -174,7 +143,6 @@ impl Net {
         };
         let from = self.port.source();
         let link = Link::dial(address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
-        let end = link.local();
         let line = Line {
             link,
             stage: Stage::Shaking,
@@ -182,11 +150,7 @@ impl Net {
             connected: now,
             from: address.ip().to_canonical(),
         };
-        let token = self.insert(registry, line).map_err(helpless)?;
-        if let Some(end) = end {
-            self.attempts.own_ends.insert(token, (end, id));
-        }
-        Ok(())
+        self.insert(registry, line).map_err(helpless)
     }
 
     /// The link `token` of this attempt is up: the others go.
@@ -204,7 +168,6 @@ impl Net {
 
     fn drop_others(&mut self, id: AttemptId, winner: Option<usize>) {
         self.lines.retain(|token, line| line.attempt != Some(id) || Some(*token) == winner);
-        self.attempts.own_ends.retain(|_, (_, attempt)| *attempt != id);
     }
 
     /// A connection of this attempt came to nothing.
@@ -216,7 +179,7 @@ impl Net {
         problem: String,
     ) {
         if let Some(attempt) = self.attempts.table.get_mut(&id) {
-            attempt.under_way -= 1;
+            attempt.addresses.missed();
         }
         self.note(id, address, why, &problem);
         self.give_up_if_over(id);
@@ -226,23 +189,26 @@ impl Net {
         if let Some(attempt) = self.attempts.table.get_mut(&id) {
             log::debug!("{address}: {problem}");
             // What says something of us says more than how that ended.
-            let of_us =
-                matches!(attempt.failed, Some((DialFailure::Myself | DialFailure::NoMeans, _)));
-            if !of_us || attempt.under_way + attempt.addresses.len() > 0 {
-                attempt.failed = Some((why, format!("{address}: {problem}")));
+            let of_us = matches!(attempt.failed.0, DialFailure::Myself | DialFailure::NoMeans);
+            if !of_us || !attempt.addresses.is_over() {
+                attempt.failed = (why, format!("{address}: {problem}"));
             }
         }
     }
 
     fn give_up_if_over(&mut self, id: AttemptId) {
-        let over = |a: &Attempt| a.addresses.is_empty() && a.under_way == 0;
+        let over = |a: &Attempt| a.addresses.is_over();
         if self.attempts.table.get(&id).is_some_and(over)
             && let Some(attempt) = self.attempts.table.remove(&id)
         {
             self.drop_others(id, None);
-            let (why, problem) =
-                attempt.failed.unwrap_or((DialFailure::Refused, "nothing to connect to".into()));
+            let (why, problem) = attempt.failed;
             self.happened.push_back(super::Happened::Failed(id, why, problem));
         }
     }
+}
+
+/// What becomes of an attempt to reach ourselves.
+fn ourselves() -> (DialFailure, String) {
+    (DialFailure::Myself, "that is this daemon".to_owned())
 }

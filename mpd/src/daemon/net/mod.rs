@@ -199,7 +199,7 @@ impl Net {
         self.now = now;
         let from = remote.ip().to_canonical();
         self.make_room(from);
-        if self.attempts.note_own(remote) {
+        if self.note_own(remote) {
             log::debug!("{remote}: connected to ourselves");
         }
         let reception = match random::bytes() {
@@ -235,7 +235,7 @@ impl Net {
         }
     }
 
-    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<usize> {
+    fn insert(&mut self, registry: &Registry, line: Line) -> io::Result<()> {
         let token = self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&line.link.as_raw_fd()), Token(token), interest)?;
@@ -243,7 +243,7 @@ impl Net {
         self.lines.insert(token, line);
         self.timed.insert(token);
         self.make_ready(token, true);
-        Ok(token)
+        Ok(())
     }
 
     /// Queues a message; [`Net::flush`] sends it.
@@ -312,10 +312,7 @@ impl Net {
         let mut ready = std::mem::take(&mut self.ready);
         for (token, hung_up) in ready.drain(..) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
-            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard).and_then(|more| {
-                line.link.flush()?;
-                Ok(more)
-            });
+            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard);
             for word in heard.drain(..) {
                 self.hear(token, now, word);
             }

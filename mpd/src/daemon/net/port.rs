@@ -1,12 +1,15 @@
 //! The daemon's TCP port: where it listens, and under which addresses others reach it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
 use anyhow::{Context, Result};
 use mpd_io::{addresses, tcp};
+use mpd_proto::Time;
 use mpd_proto::ring::{Address, MAX_ADDRESSES};
+
+use crate::daemon::door::Door;
 
 /// More addresses than these are not learned: the oldest gives way.
 const MAX_LEARNED: usize = 2;
@@ -21,10 +24,7 @@ pub(crate) struct Port {
     own: Vec<IpAddr>,
     /// Under which others see us, the newest first.
     learned: Vec<IpAddr>,
-    /// Out of descriptors: accepting rests for a moment.
-    pub(crate) resting: bool,
-    /// Connections may be waiting to be accepted.
-    pub(crate) ready: bool,
+    door: Door,
 }
 
 /// What the user, or the daemon before us, wants of the port.
@@ -57,8 +57,8 @@ impl Port {
             own.retain(|address| seen.insert(*address));
             own.truncate(MAX_ADDRESSES / 2);
         }
-        let learned = Vec::new();
-        Ok(Self { listener, number, only, own, learned, resting: false, ready: true })
+        let (learned, door) = (Vec::new(), Door::new("connection"));
+        Ok(Self { listener, number, only, own, learned, door })
     }
 
     pub(crate) const fn number(&self) -> u16 {
@@ -70,8 +70,17 @@ impl Port {
         self.only
     }
 
-    pub(crate) fn accept(&self) -> io::Result<(std::net::TcpStream, SocketAddr)> {
-        self.listener.accept()
+    pub(crate) const fn door(&self) -> &Door {
+        &self.door
+    }
+
+    pub(crate) const fn door_mut(&mut self) -> &mut Door {
+        &mut self.door
+    }
+
+    /// The next connection that waits.
+    pub(crate) fn accept(&mut self, now: Time) -> Option<(TcpStream, SocketAddr)> {
+        self.door.next(now, || self.listener.accept())
     }
 
     /// Whether a connection to `address` would come back here.

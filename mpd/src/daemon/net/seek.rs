@@ -41,7 +41,7 @@ impl Net {
         };
         let line = self.lines.remove(&token)?;
         let _ = registry.deregister(&mut SourceFd(&line.link.as_raw_fd()));
-        let digits = hello.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = mpd_proto::hex::encode(&hello);
         Some((digits, line.link.into_stream().into()))
     }
 }

@@ -75,7 +75,8 @@ fn an_error_names_file_and_line() {
         ("-help", "FILE line 1: -help is for the command line only"),
         ("", "there is no program in the -configfile FILE"),
         ("-l\n# a", "there is no program in the -configfile FILE"),
-        ("-hosts a b", "FILE line 1: -hosts needs jobs on several hosts"),
+        ("-rmk x b", "FILE line 1: -rmk needs daemons started by mpirun"),
+        ("a\n-host b;c p", "FILE line 2: -host b;c: 'b;c' is not the name of a host"),
     ] {
         let error = from_file(contents).unwrap_err();
         assert!(error.starts_with(&format!("mpirun: {expected}")), "{contents:?}: {error}");

@@ -176,12 +176,8 @@ fn it_can_say_what_it_does() {
 
 #[test]
 fn options_of_later_versions_are_refused_by_name() {
-    for option in ["host", "hosts", "f", "machinefile", "hostfile", "ppn"] {
-        let expected =
-            format!("-{option} needs jobs on several hosts, which this version does not have");
-        assert_eq!(problem(&format!("-{option} x a")), expected);
-    }
-    assert!(problem("-g 2 a").starts_with("-g needs groups of ranks"));
+    assert!(problem("-launcher ssh a").starts_with("-launcher needs daemons started by mpirun"));
+    assert!(problem("-map-by node a").ends_with("which this version does not have"));
     assert!(problem("-d a").starts_with("-d needs the parallel debugger"));
 }
 

@@ -1,40 +1,21 @@
-//! Man pages and completions of all tools, written from the tables that parse their command lines.
+//! Man pages and completions, written from the tables that parse the command lines. `mpirun` writes
+//! its own: its options are not those of clap.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_complete::{Shell, generate_to};
 
-use crate::cli;
-
-/// All tools of this crate.
-pub fn commands() -> Vec<Command> {
-    vec![
-        cli::TraceCli::command(),
-        cli::RingtestCli::command(),
-        cli::WatchCli::command(),
-        cli::PingCli::command(),
-        cli::ExitCli::command(),
-        cli::AllexitCli::command(),
-        cli::ListjobsCli::command(),
-        cli::KilljobCli::command(),
-        cli::SigjobCli::command(),
-        cli::CleanupCli::command(),
-        cli::CheckCli::command(),
-        cli::HelpCli::command(),
-    ]
-}
-
-/// Writes `man/TOOL.1` and `completions/SHELL/*` below `directory`.
+/// Writes `man/COMMAND.1` and `completions/SHELL/*` below `directory`.
 ///
 /// # Errors
 /// When something cannot be written; the error names it.
-pub fn generate(directory: &Path) -> Result<()> {
+pub fn generate(directory: &Path, commands: impl IntoIterator<Item = Command>) -> Result<()> {
     let man = directory.join("man");
     fs::create_dir_all(&man).with_context(|| format!("cannot make {}", man.display()))?;
-    for mut command in commands() {
+    for mut command in commands {
         let name = command.get_name().to_owned();
         let mut page = Vec::new();
         clap_mangen::Man::new(command.clone()).render(&mut page)?;

@@ -1,8 +1,39 @@
 //! The stories of a job, told to the machine.
 
+mod cluster;
+mod sim;
+mod tree;
+
 use std::time::Duration;
 
+use super::job::{SIGKILL, SIGTERM, SIGTSTP};
 use super::*;
+use crate::job::Share;
+use crate::ring::Instance;
+
+fn name(place: usize) -> DaemonName {
+    DaemonName::new(&format!("h{place}")).unwrap()
+}
+
+/// `each` ranks on each of so many hosts, in order.
+fn shares(hosts: usize, each: u32) -> Shares {
+    let share = |place: usize| {
+        let low = u32::try_from(place).unwrap() * each;
+        Share {
+            member: name(place),
+            manager: Instance::from_bytes([1; 16]),
+            addresses: Vec::new(),
+            ranks: RankSet::from_ranges(vec![(low, low + each - 1)]),
+        }
+    };
+    let size = u32::try_from(hosts).unwrap() * each;
+    Shares::new((0..hosts).map(share).collect(), size).unwrap()
+}
+
+/// The manager of a job of one host, before anything happened.
+fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
+    Manager::new(Config { shares: &shares(1, size), place: 0, size, on_failure, limit })
+}
 
 struct Story {
     manager: Manager,
@@ -15,20 +46,39 @@ impl Story {
     }
 
     fn with(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        let mut story = Self { manager: Manager::new(size, on_failure, limit), now: Time::ZERO };
+        let mut story = Self::starting(size, on_failure, limit);
         assert_eq!(story.tell(Input::Started), []);
         story
     }
 
+    /// Ranks are being spawned.
+    fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
+        let mut story = Self { manager: alone(size, on_failure, limit), now: Time::ZERO };
+        assert_eq!(story.tell(Input::Ready), [Output::Go]);
+        story
+    }
+
+    /// What the manager wants besides cleaning up, which is done at once.
+    fn outputs(&mut self) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                Output::Tidy => self.manager.handle(self.now, Input::Tidied),
+                output => outputs.push(output),
+            }
+        }
+        outputs
+    }
+
     fn tell(&mut self, input: Input) -> Vec<Output> {
         self.manager.handle(self.now, input);
-        std::iter::from_fn(|| self.manager.poll_output()).collect()
+        self.outputs()
     }
 
     fn after(&mut self, wait: Duration) -> Vec<Output> {
         self.now = self.now + wait;
         self.manager.handle_timeout(self.now);
-        std::iter::from_fn(|| self.manager.poll_output()).collect()
+        self.outputs()
     }
 
     fn exit(&mut self, rank: u32, code: u8) -> Vec<Output> {
@@ -42,8 +92,18 @@ impl Story {
     }
 }
 
+/// A failure on the only host.
+fn told(failure: Failure) -> Output {
+    Output::TellFailed { host: Some(name(0)), failure }
+}
+
+/// A failure of no host in particular.
+fn told_of_job(failure: Failure) -> Output {
+    Output::TellFailed { host: None, failure }
+}
+
 fn rank_failed(rank: u32, code: u8) -> Output {
-    Output::TellFailed(Failure::Rank { rank: Rank(rank), end: RankEnd::Exited(code) })
+    told(Failure::Rank { rank: Rank(rank), end: RankEnd::Exited(code) })
 }
 
 #[test]
@@ -78,7 +138,7 @@ fn exit_0_between_init_and_finalize_is_a_failure() {
     let mut story = Story::of(2);
     story.tell(Input::Initialized(Rank(1)));
     let outputs = story.exit(1, 0);
-    assert_eq!(outputs[0], Output::TellFailed(Failure::NotFinalized { rank: Rank(1) }));
+    assert_eq!(outputs[0], told(Failure::NotFinalized { rank: Rank(1) }));
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
 }
@@ -95,7 +155,7 @@ fn a_fence_releases_when_everybody_is_inside_and_again() {
 
 #[test]
 fn leaving_while_others_wait_in_the_fence_ends_the_job_whichever_comes_first() {
-    let left = Output::TellFailed(Failure::LeftOthersWaiting { rank: Rank(1) });
+    let left = told(Failure::LeftOthersWaiting { rank: Rank(1) });
     let mut story = Story::of(2);
     story.tell(Input::EnteredFence(Rank(0)));
     assert_eq!(story.exit(1, 0)[0], left);
@@ -133,7 +193,7 @@ fn one_rank_dying_of_the_interrupt_does_not_shorten_the_grace_of_the_others() {
     story.tell(Input::Interrupt);
     let end = RankEnd::Signaled { signal: SIGINT, core: false };
     let outputs = story.tell(Input::Exited(Rank(0), end));
-    assert_eq!(outputs, [Output::TellFailed(Failure::Rank { rank: Rank(0), end })]);
+    assert_eq!(outputs, [told(Failure::Rank { rank: Rank(0), end })]);
     assert_eq!(story.exit(1, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
 }
@@ -144,7 +204,7 @@ fn an_interrupted_job_does_not_wait_for_a_reader_that_does_not_read() {
     story.tell(Input::Interrupt);
     story.exit(0, 0);
     assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
-    let interrupted = Output::TellFailed(Failure::Interrupted { signal: SIGINT });
+    let interrupted = told_of_job(Failure::Interrupted { signal: SIGINT });
     assert_eq!(
         story.after(DRAIN_GRACE),
         [interrupted, Output::DiscardOutput, Output::Finish(130)],
@@ -207,17 +267,17 @@ fn a_suspended_job_that_is_ended_is_continued_first() {
 fn the_time_limit_ends_the_job_with_124() {
     let mut story = Story::with(1, OnFailure::End, Some(Duration::from_secs(5)));
     let outputs = story.after(Duration::from_secs(5));
-    assert_eq!(outputs[0], Output::TellFailed(Failure::TimedOut { limit_ms: 5000 }));
+    assert_eq!(outputs[0], told_of_job(Failure::TimedOut { limit_ms: 5000 }));
     story.after(FAILURE_GRACE);
     assert_eq!(story.finish().last(), Some(&Output::Finish(124)));
 }
 
 #[test]
 fn a_failed_start_kills_what_was_started() {
-    let mut manager = Manager::new(2, OnFailure::End, None);
+    let mut manager = alone(2, OnFailure::End, None);
     let failure = Failure::Suite { problem: "x".into() };
     manager.handle(Time::ZERO, Input::StartFailed(failure.clone()));
-    assert_eq!(manager.poll_output(), Some(Output::TellFailed(failure)));
+    assert_eq!(manager.poll_output(), Some(told(failure)));
     assert_eq!(manager.poll_output(), Some(Output::KillTree));
     assert_eq!(manager.end_of(Rank(1)), RankEnd::NotStarted);
 }
@@ -226,7 +286,7 @@ fn a_failed_start_kills_what_was_started() {
 fn output_whose_reader_left_ends_the_job_with_141() {
     let mut story = Story::of(1);
     let outputs = story.tell(Input::OutputClosed);
-    let closed = Output::TellFailed(Failure::OutputClosed);
+    let closed = told_of_job(Failure::OutputClosed);
     assert_eq!(outputs, [closed, Output::SignalRanks(SIGTERM)], "stderr still flows");
     story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(141)));
@@ -234,26 +294,22 @@ fn output_whose_reader_left_ends_the_job_with_141() {
 
 #[test]
 fn a_failure_while_ranks_are_being_started_kills_at_once() {
-    let mut manager = Manager::new(2, OnFailure::End, None);
-    manager.handle(Time::ZERO, Input::Exited(Rank(0), RankEnd::Exited(3)));
-    assert_eq!(manager.poll_output(), Some(rank_failed(0, 3)));
-    assert_eq!(manager.poll_output(), Some(Output::KillTree));
+    let mut story = Story::starting(2, OnFailure::End, None);
+    assert_eq!(story.exit(0, 3), [rank_failed(0, 3), Output::KillTree]);
 }
 
 #[test]
 fn an_interrupt_while_ranks_are_being_started_ends_with_130() {
-    let mut manager = Manager::new(2, OnFailure::End, None);
-    manager.handle(Time::ZERO, Input::Interrupt);
-    assert_eq!(manager.exit_code(), 130);
+    let mut story = Story::starting(2, OnFailure::End, None);
+    story.tell(Input::Interrupt);
+    assert_eq!(story.manager.exit_code(), 130);
 }
 
 #[test]
 fn ranks_that_ended_before_the_last_was_started_end_the_job_when_it_has_started() {
-    let mut manager = Manager::new(1, OnFailure::End, None);
-    manager.handle(Time::ZERO, Input::Exited(Rank(0), RankEnd::Exited(0)));
-    assert_eq!(manager.poll_output(), None);
-    manager.handle(Time::ZERO, Input::Started);
-    assert_eq!(manager.poll_output(), Some(Output::KillTree));
+    let mut story = Story::starting(1, OnFailure::End, None);
+    assert_eq!(story.exit(0, 0), []);
+    assert_eq!(story.tell(Input::Started), [Output::KillTree]);
 }
 
 #[test]
@@ -267,13 +323,11 @@ fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
 
 #[test]
 fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
-    let mut manager = Manager::new(2, OnFailure::End, None);
+    let mut story = Story::starting(2, OnFailure::End, None);
     for input in [Input::Signal(10), Input::Suspend] {
-        manager.handle(Time::ZERO, input);
-        assert_eq!(manager.poll_output(), None);
+        assert_eq!(story.tell(input), []);
     }
-    manager.handle(Time::ZERO, Input::Started);
-    let outputs: Vec<_> = std::iter::from_fn(|| manager.poll_output()).collect();
+    let outputs = story.tell(Input::Started);
     assert_eq!(outputs, [Output::SignalRanks(10), Output::SignalRanks(SIGTSTP)]);
 }
 

@@ -1,0 +1,564 @@
+//! What every manager does, the root or not: carry commands down, gather answers from below, pass words
+//! of ranks up.
+//!
+//! A command ([`Down`]) is performed here and sent to the managers directly below. A question is
+//! answered upwards once the answers from here and from all below are in; a manager that was lost has
+//! nothing left to answer for. At the root, upwards is the job.
+//!
+//! ```text
+//!              Go             Kill            all gone           Tidy             all tidied
+//! Preparing ------> Running --------> Ending ----------> Gone -----------> Tidying ---------> Over
+//!     |                                 ^
+//!     +---------------------------------+
+//! ```
+//!
+//! A manager that loses the one above does the rest of this walk alone: it is the root of what is left,
+//! and throws the output away.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::id::Rank;
+use crate::job::{Failure, Shares};
+use crate::manager::fence::Reduce;
+use crate::manager::words::{Words, parts};
+use crate::manager::{Config, Output};
+use crate::message::{Down, Up};
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
+use crate::time::Time;
+
+/// What a branch wants.
+#[derive(Debug)]
+pub(super) enum Say {
+    /// Of its own process.
+    Do(Output),
+    /// Of the manager above, or at the root of the job.
+    Up(Up),
+}
+
+/// What a manager answers for itself and all below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Question {
+    Ready,
+    Started,
+    Stopped,
+    Gone,
+    Drained,
+    Tidied,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Preparing,
+    Running,
+    Ending,
+    Gone,
+    Tidying,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Reachable, or about to connect.
+    Living,
+    /// Out of reach.
+    Lost,
+    /// It said its last word.
+    Left,
+}
+
+/// A manager directly below.
+#[derive(Debug)]
+struct Child {
+    place: usize,
+    member: DaemonName,
+    standing: Standing,
+    /// Whether it said that it is ready.
+    ready: bool,
+    /// The ranks there and below.
+    ranks: RankSet,
+    /// The hosts there and below.
+    members: BTreeSet<DaemonName>,
+}
+
+/// One manager's place in the tree.
+#[derive(Debug)]
+pub(super) struct Branch {
+    place: usize,
+    member: DaemonName,
+    /// The ranks here.
+    ranks: RankSet,
+    children: Vec<Child>,
+    phase: Phase,
+    /// Who still has to answer, own place among them.
+    questions: BTreeMap<Question, BTreeSet<usize>>,
+    /// Of the last command to stop.
+    round: u32,
+    /// The processes of this host are being killed, by command or on this host's own account.
+    dying: bool,
+    /// None of them is left.
+    dead: bool,
+    /// The manager above is lost.
+    orphan: bool,
+    words: Words,
+    reduce: Reduce,
+    says: VecDeque<Say>,
+}
+
+impl Branch {
+    /// # Panics
+    /// If the shares have no such place.
+    pub(super) fn new(config: &Config<'_>) -> Self {
+        let &Config { shares, place, .. } = config;
+        let share = shares.get(place).expect("a place of the shares");
+        let children = shares.children(place).filter_map(|below| Child::at(shares, below));
+        // At the root the whole job's fence is kept by the job.
+        let fenced = if place == 0 { RankSet::none() } else { shares.ranks_below(place) };
+        let mut branch = Self {
+            place,
+            member: share.member.clone(),
+            ranks: share.ranks.clone(),
+            children: children.collect(),
+            phase: Phase::Preparing,
+            questions: BTreeMap::new(),
+            round: 0,
+            dying: false,
+            dead: false,
+            orphan: false,
+            words: Words::default(),
+            reduce: Reduce::of(&fenced),
+            says: VecDeque::new(),
+        };
+        branch.ask(Question::Ready);
+        branch.ask(Question::Started);
+        branch
+    }
+
+    pub(super) const fn is_root(&self) -> bool {
+        self.place == 0
+    }
+
+    /// The next thing that the branch wants.
+    pub(super) fn poll_say(&mut self) -> Option<Say> {
+        self.says.pop_front()
+    }
+
+    /// When [`Branch::handle_timeout`] is due.
+    pub(super) const fn poll_timeout(&self) -> Option<Time> {
+        self.reduce.poll_timeout()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.reduce.handle_timeout(now);
+    }
+
+    /// Tells what ranks did since the last time.
+    pub(super) fn flush(&mut self) {
+        self.flush_words();
+        for ranks in parts(&self.reduce.take_due()) {
+            self.push_up(Up::Entered { ranks });
+        }
+    }
+
+    /// A command, of the manager above or of the job. One that makes no sense now is ignored.
+    pub(super) fn command(&mut self, down: Down) {
+        match down {
+            Down::Go if self.phase == Phase::Preparing => {
+                self.phase = Phase::Running;
+                self.pass_down(Down::Go);
+                self.perform(Output::Go);
+            }
+            Down::Signal { signal } if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::SignalRanks(signal));
+            }
+            Down::Stop { round } if self.phase == Phase::Running => {
+                self.round = round;
+                self.pass_down(down);
+                self.ask(Question::Stopped);
+                self.perform(Output::StopTree);
+                if self.dying {
+                    self.answer(Question::Stopped, self.place);
+                }
+            }
+            Down::Continue if self.phase == Phase::Running => {
+                self.questions.remove(&Question::Stopped);
+                self.pass_down(down);
+                self.perform(Output::ContinueTree);
+            }
+            Down::Release if self.phase == Phase::Running => {
+                self.reduce.release();
+                self.pass_down(down);
+                self.perform(Output::ReleaseFence);
+            }
+            Down::Kill if self.phase < Phase::Ending => self.kill(),
+            Down::Drain if self.phase == Phase::Gone => self.drain(),
+            Down::Discard if self.phase < Phase::Over => {
+                self.pass_down(down);
+                self.push(Output::DiscardOutput);
+            }
+            Down::Tidy if self.phase == Phase::Gone => {
+                self.phase = Phase::Tidying;
+                self.questions.clear();
+                self.pass_down(down);
+                self.ask(Question::Tidied);
+                self.push(Output::Tidy);
+            }
+            Down::Go
+            | Down::Signal { .. }
+            | Down::Stop { .. }
+            | Down::Continue
+            | Down::Release
+            | Down::Kill
+            | Down::Drain
+            | Down::Discard
+            | Down::Tidy => {}
+            // Of the process, not of the machine.
+            Down::Spec { .. } | Down::OutputCredit { .. } | Down::Pulse => {}
+        }
+    }
+
+    /// This host's own processes have done what was asked.
+    pub(super) fn answer_here(&mut self, question: Question) {
+        match question {
+            Question::Started if self.phase != Phase::Running => {}
+            Question::Gone => {
+                self.dead = true;
+                self.answer(question, self.place);
+            }
+            // Everything was let go on in the meantime.
+            Question::Stopped
+                if self.phase == Phase::Running && !self.questions.contains_key(&question) =>
+            {
+                self.perform(Output::ContinueTree);
+            }
+            // Not asked here before the others have answered.
+            Question::Drained if !self.drains_here() => {}
+            Question::Ready
+            | Question::Started
+            | Question::Stopped
+            | Question::Drained
+            | Question::Tidied => self.answer(question, self.place),
+        }
+    }
+
+    /// The daemon of this host, or whoever may signal its processes, wants the job to end. The root
+    /// learns of it as of a failure, before it learns how the ranks ended; the ranks here do not wait
+    /// for its command.
+    pub(super) fn kill_here(&mut self) {
+        if self.phase >= Phase::Tidying {
+            return;
+        }
+        self.say(Up::Failed { member: self.member.clone(), failure: Failure::Killed });
+        if !self.is_root() && !std::mem::replace(&mut self.dying, true) {
+            self.push(Output::KillTree);
+        }
+    }
+
+    /// Something failed on this host before its ranks were all there.
+    pub(super) fn start_failed(&mut self, failure: Failure) {
+        self.say(Up::StartFailed { member: self.member.clone(), failure });
+    }
+
+    /// Something other than a rank failed on this host.
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.say(Up::Failed { member: self.member.clone(), failure });
+    }
+
+    /// A word about ranks of this host.
+    pub(super) fn hear_here(&mut self, now: Time, up: Up) {
+        if let Some(up) = confined(up, &self.ranks) {
+            self.pass_up(now, up);
+        }
+    }
+
+    /// A word from a manager directly below. What is not its to say is ignored.
+    pub(super) fn hear(&mut self, now: Time, place: usize, up: Up) {
+        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(place)) else {
+            return;
+        };
+        match up {
+            Up::Ready => {
+                child.ready = true;
+                self.answer(Question::Ready, place);
+            }
+            Up::Started => self.answer(Question::Started, place),
+            Up::Stopped { round } if round == self.round => self.answer(Question::Stopped, place),
+            Up::Stopped { .. } => {}
+            Up::Gone => self.answer(Question::Gone, place),
+            Up::Drained => self.answer(Question::Drained, place),
+            Up::Tidied => {
+                if self.questions.get(&Question::Tidied).is_some_and(|q| q.contains(&place)) {
+                    child.standing = Standing::Left;
+                    self.answer(Question::Tidied, place);
+                }
+            }
+            Up::StartFailed { ref member, .. }
+            | Up::Failed { ref member, .. }
+            | Up::Lost { ref member, .. } => {
+                if child.members.contains(member) {
+                    self.say(up);
+                }
+            }
+            Up::Notice { .. } => self.say(up),
+            Up::Pids { .. }
+            | Up::Exited { .. }
+            | Up::Initialized { .. }
+            | Up::Finalized { .. }
+            | Up::Entered { .. }
+            | Up::Aborted { .. }
+            | Up::BrokeProtocol { .. } => {
+                if let Some(up) = confined(up, &child.ranks) {
+                    self.pass_up(now, up);
+                }
+            }
+            // Of the process, not of the machine.
+            Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+        }
+    }
+
+    /// A manager directly below is out of reach: it has answered whatever it is asked from now on,
+    /// but for the start, which it ends.
+    pub(super) fn child_lost(&mut self, place: usize, problem: String) {
+        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(place)) else {
+            return;
+        };
+        child.standing = Standing::Lost;
+        let member = child.member.clone();
+        child.ranks.ranks().for_each(|rank| self.reduce.leave(rank));
+        self.say(Up::Lost { member, problem });
+        for question in [Question::Stopped, Question::Gone, Question::Drained, Question::Tidied] {
+            self.answer(question, place);
+        }
+    }
+
+    /// Hosts that could not be told of the job. Some may have been told all the same: those above
+    /// whom all are ready, for they are ready too.
+    pub(super) fn missing(&mut self, members: Vec<(DaemonName, String)>) {
+        for (member, problem) in members {
+            let over = self.children.iter().find(|child| child.members.contains(&member));
+            match over.map(|child| (child.place, child.ready, child.member == member)) {
+                Some((place, false, true)) => self.child_lost(place, problem),
+                Some((_, false, false)) => self.say(Up::Lost { member, problem }),
+                Some((_, true, _)) | None => {}
+            }
+        }
+    }
+
+    /// The manager above is out of reach: nobody wants the output or the job any more.
+    pub(super) fn parent_lost(&mut self) {
+        if self.is_root() || std::mem::replace(&mut self.orphan, true) {
+            return;
+        }
+        self.command(Down::Discard);
+        self.command(Down::Kill);
+        self.command(Down::Tidy);
+    }
+
+    fn kill(&mut self) {
+        self.phase = Phase::Ending;
+        self.questions.clear();
+        self.reduce.release();
+        self.pass_down(Down::Kill);
+        self.ask(Question::Gone);
+        if !std::mem::replace(&mut self.dying, true) {
+            self.push(Output::KillTree);
+        }
+        if self.dead {
+            self.answer(Question::Gone, self.place);
+        }
+    }
+
+    fn drain(&mut self) {
+        if !self.questions.contains_key(&Question::Drained) {
+            self.pass_down(Down::Drain);
+            self.ask(Question::Drained);
+            if self.drains_here() {
+                self.push(Output::Drain);
+            }
+        }
+    }
+
+    /// Whether all output from below is here, and the question is how it goes on.
+    fn drains_here(&self) -> bool {
+        let waiting = self.questions.get(&Question::Drained);
+        waiting.is_some_and(|waiting| waiting.iter().eq([&self.place]))
+    }
+
+    fn ask(&mut self, question: Question) {
+        let living = self.children.iter().filter(|child| child.standing == Standing::Living);
+        let waiting = living.map(|child| child.place).chain([self.place]).collect();
+        self.questions.insert(question, waiting);
+    }
+
+    /// One place answers. With the last one the answer goes up.
+    fn answer(&mut self, question: Question, place: usize) {
+        let Some(waiting) = self.questions.get_mut(&question) else { return };
+        if !waiting.remove(&place) {
+            return;
+        }
+        if !waiting.is_empty() {
+            if place != self.place && question == Question::Drained && self.drains_here() {
+                self.push(Output::Drain);
+            }
+            return;
+        }
+        match question {
+            Question::Ready => self.say(Up::Ready),
+            Question::Started => self.say(Up::Started),
+            Question::Stopped => self.say(Up::Stopped { round: self.round }),
+            Question::Gone => {
+                self.phase = Phase::Gone;
+                self.say(Up::Gone);
+                if self.orphan {
+                    self.command(Down::Tidy);
+                }
+            }
+            Question::Drained => self.say(Up::Drained),
+            Question::Tidied => {
+                self.phase = Phase::Over;
+                self.say(Up::Tidied);
+                if !self.is_root() {
+                    self.push(Output::Leave);
+                }
+            }
+        }
+    }
+
+    /// Takes a word of ranks along, by the turn; at the root at once.
+    fn pass_up(&mut self, now: Time, up: Up) {
+        if self.is_root() {
+            self.say(up);
+            return;
+        }
+        match up {
+            Up::Pids { pids } => self.words.add_pids(pids),
+            Up::Initialized { ranks } => {
+                if self.words.has_finalized(&ranks) {
+                    self.flush_words();
+                }
+                self.words.add_initialized(&ranks);
+            }
+            Up::Finalized { ranks } => self.words.add_finalized(&ranks),
+            Up::Exited { ends } => {
+                ends.iter().for_each(|&(rank, _)| self.reduce.leave(rank));
+                self.words.add_ends(ends);
+            }
+            Up::Entered { ranks } if self.phase == Phase::Running => {
+                self.reduce.enter(now, &ranks);
+            }
+            Up::Entered { .. } => {}
+            Up::Ready
+            | Up::StartFailed { .. }
+            | Up::Failed { .. }
+            | Up::Started
+            | Up::Aborted { .. }
+            | Up::BrokeProtocol { .. }
+            | Up::Stopped { .. }
+            | Up::Gone
+            | Up::Drained
+            | Up::Tidied
+            | Up::Lost { .. }
+            | Up::Notice { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => self.say(up),
+        }
+    }
+
+    /// Says something upwards, behind what ranks did before.
+    pub(super) fn say(&mut self, up: Up) {
+        self.flush_words();
+        self.push_up(up);
+    }
+
+    fn flush_words(&mut self) {
+        for up in self.words.take() {
+            self.push_up(up);
+        }
+    }
+
+    fn push_up(&mut self, up: Up) {
+        if !self.orphan {
+            self.says.push_back(Say::Up(up));
+        }
+    }
+
+    fn pass_down(&mut self, down: Down) {
+        if self.children.iter().any(|child| child.standing == Standing::Living) {
+            self.push(Output::ToChildren(down));
+        }
+    }
+
+    /// Something for processes that are not being killed.
+    fn perform(&mut self, output: Output) {
+        if !self.dying {
+            self.push(output);
+        }
+    }
+
+    fn push(&mut self, output: Output) {
+        self.says.push_back(Say::Do(output));
+    }
+}
+
+impl Child {
+    fn at(shares: &Shares, place: usize) -> Option<Self> {
+        let below = shares.subtree(place);
+        let members = below.into_iter().filter_map(|p| shares.get(p)).map(|s| s.member.clone());
+        Some(Self {
+            place,
+            member: shares.get(place)?.member.clone(),
+            standing: Standing::Living,
+            ready: false,
+            ranks: shares.ranks_below(place),
+            members: members.collect(),
+        })
+    }
+
+    fn is_living_at(&self, place: usize) -> bool {
+        self.place == place && self.standing == Standing::Living
+    }
+}
+
+/// The part of a word that is about `ranks`; none if nothing is left.
+fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
+    let known = |rank: &Rank| ranks.contains(*rank);
+    let something = match &mut up {
+        Up::Pids { pids } => {
+            pids.retain(|(rank, _)| known(rank));
+            !pids.is_empty()
+        }
+        Up::Exited { ends } => {
+            ends.retain(|(rank, _)| known(rank));
+            !ends.is_empty()
+        }
+        Up::Initialized { ranks: some }
+        | Up::Finalized { ranks: some }
+        | Up::Entered { ranks: some } => !some.is_empty() && is_within(some, ranks),
+        Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
+        Up::Ready
+        | Up::StartFailed { .. }
+        | Up::Failed { .. }
+        | Up::Started
+        | Up::Stopped { .. }
+        | Up::Gone
+        | Up::Drained
+        | Up::Tidied
+        | Up::Lost { .. }
+        | Up::Notice { .. }
+        | Up::StdinCredit { .. }
+        | Up::StdinUnwanted { .. }
+        | Up::Pulse => true,
+    };
+    something.then_some(up)
+}
+
+/// Whether all of `some` are in `all`, without going through them one by one: a peer may have written
+/// "all".
+fn is_within(some: &RankSet, all: &RankSet) -> bool {
+    some.ranges().iter().all(|&(low, high)| {
+        let at = all.ranges().partition_point(|range| range.1 < low);
+        all.ranges().get(at).is_some_and(|range| range.0 <= low && high <= range.1)
+    })
+}

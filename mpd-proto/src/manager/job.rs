@@ -1,0 +1,545 @@
+//! The root's decisions, for all ranks of the job: who is where, what the first failure was, when to
+//! signal, when to kill, when it is over.
+//!
+//! A [`Job`] knows nothing of managers in between: it hears [`Up`] words, which hold for the whole tree,
+//! and gives [`Down`] commands, which do too. A job of one host is no other case.
+//!
+//! ```text
+//!              Ready            Started           failure, ^C, console lost, timeout
+//! Preparing ---------> Starting -------> Running ----------------------------------> Ending
+//!     |     (Go)           |                |                                           |
+//!     |  StartFailed, Lost | failure        | all ranks ended     all ended, grace over |
+//!     v                    v                v                                           v
+//!  Killing <---------------+----------------+-------------------------------------------+
+//!     | Gone (nothing that descends from a manager lives)
+//!     v
+//!  Draining -- Drained, or given up when the user interrupted --> Tidying -- Tidied --> Over
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::id::Rank;
+use crate::job::{Failure, OnFailure, RankEnd, Shares};
+use crate::manager::fence::Fence;
+use crate::manager::{
+    Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
+};
+use crate::message::{Down, Up};
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
+use crate::time::Time;
+use crate::timers::Timers;
+
+pub(super) const SIGHUP: u8 = 1;
+pub(super) const SIGINT: u8 = 2;
+const SIGQUIT: u8 = 3;
+pub(super) const SIGKILL: u8 = 9;
+pub(super) const SIGTERM: u8 = 15;
+pub(super) const SIGTSTP: u8 = 20;
+
+/// What the root wants.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Of every manager, itself included.
+    Command(Down),
+    /// Of its own process.
+    Tell(Output),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The job has run as long as it may.
+    Limit,
+    /// SIGINT or SIGHUP was not enough.
+    Terminate,
+    /// SIGTERM was not enough.
+    Kill,
+    /// SIGTSTP was not enough.
+    Stop,
+    /// The reader does not read.
+    Drain,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Preparing,
+    Starting,
+    Running,
+    Ending,
+    Killing,
+    Draining,
+    Tidying,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pmi {
+    #[default]
+    Unused,
+    Initialized,
+    Finalized,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Member {
+    pmi: Pmi,
+    end: Option<RankEnd>,
+}
+
+/// One job. See the module for its phases.
+#[derive(Debug)]
+pub(super) struct Job {
+    shares: Shares,
+    phase: Phase,
+    /// Whether the ranks were told to start.
+    went: bool,
+    ranks: Vec<Member>,
+    living: u32,
+    fence: Fence,
+    on_failure: OnFailure,
+    failure: Option<Failure>,
+    /// The user asked for the end: do not wait for a reader that does not read.
+    hasty: bool,
+    /// The signal that the user wanted the job to end by.
+    wanted_end: Option<u8>,
+    /// The first signal after which nobody waits for a reader.
+    parting: Option<u8>,
+    /// The user wants everything stopped.
+    suspended: bool,
+    /// Everything is.
+    stopped: bool,
+    /// Counts the commands to stop.
+    round: u32,
+    /// Signals that came before all ranks were there.
+    early: Vec<u8>,
+    limit: Option<Duration>,
+    timers: Timers<Timer>,
+    acts: VecDeque<Act>,
+}
+
+impl Job {
+    pub(super) fn new(config: &Config<'_>) -> Self {
+        Self {
+            shares: config.shares.clone(),
+            phase: Phase::Preparing,
+            went: false,
+            ranks: vec![Member::default(); config.size as usize],
+            living: config.size,
+            fence: Fence::of(&RankSet::below(config.size)),
+            on_failure: config.on_failure,
+            failure: None,
+            hasty: false,
+            wanted_end: None,
+            parting: None,
+            suspended: false,
+            stopped: false,
+            round: 0,
+            early: Vec::new(),
+            limit: config.limit,
+            timers: Timers::default(),
+            acts: VecDeque::new(),
+        }
+    }
+
+    /// A word about the whole tree, or about ranks and hosts anywhere in it.
+    pub(super) fn hear(&mut self, now: Time, up: Up) {
+        match up {
+            Up::Ready => self.ready(),
+            Up::Started => self.started(now),
+            Up::StartFailed { member, failure } => {
+                self.fail(Some(member), failure);
+                self.kill();
+            }
+            Up::Failed { member, failure: Failure::Killed } => {
+                self.fail(Some(member), Failure::Killed);
+                self.hurry(now);
+                self.kill();
+            }
+            Up::Failed { member, failure } => self.end_by(now, Some(member), failure),
+            Up::Lost { member, problem } => self.lost(now, member, problem),
+            Up::Pids { pids } => self.tell(Output::Pids(pids)),
+            Up::Notice { text } => self.tell(Output::TellNotice(text)),
+            Up::Exited { ends } => {
+                ends.into_iter().for_each(|(rank, end)| self.exited(now, rank, end));
+            }
+            Up::Initialized { ranks } => self.note_pmi(&ranks, Pmi::Initialized),
+            Up::Finalized { ranks } => self.note_pmi(&ranks, Pmi::Finalized),
+            Up::Entered { ranks } => {
+                for rank in ranks.ranks() {
+                    self.fence.enter(rank);
+                }
+                self.review_fence(now);
+            }
+            Up::Aborted { rank, code, message } => {
+                self.end_by_rank(now, rank, Failure::Aborted { rank, code, message });
+            }
+            Up::BrokeProtocol { rank, problem } => {
+                self.end_by_rank(now, rank, Failure::BrokeProtocol { rank, problem });
+            }
+            Up::Stopped { round } if self.suspended && round == self.round => {
+                self.stopped = true;
+                self.tell(Output::TellSuspended);
+            }
+            Up::Gone => self.gone(now),
+            Up::Drained => self.drained(),
+            Up::Tidied => self.tidied(),
+            Up::Stopped { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+        }
+    }
+
+    /// Acts on every deadline at or before `now`.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.pop_expired(now) {
+            match timer {
+                Timer::Limit => {
+                    let limit = self.limit.unwrap_or_default();
+                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    self.end_by(now, None, Failure::TimedOut { limit_ms });
+                }
+                Timer::Terminate => self.terminate(now, TERMINATE_GRACE),
+                Timer::Kill => self.kill(),
+                Timer::Stop => {
+                    self.round = self.round.wrapping_add(1);
+                    self.command(Down::Stop { round: self.round });
+                }
+                Timer::Drain => {
+                    if let Some(signal) = self.parting {
+                        // What is thrown away now was not delivered.
+                        self.fail(None, Failure::Interrupted { signal });
+                    }
+                    self.discard(now);
+                    self.drained();
+                }
+            }
+        }
+    }
+
+    /// The next thing that the root wants.
+    pub(super) fn poll_act(&mut self) -> Option<Act> {
+        self.acts.pop_front()
+    }
+
+    /// When [`Job::handle_timeout`] is due.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    pub(super) fn end_of(&self, rank: Rank) -> RankEnd {
+        let member = self.ranks.get(rank.index());
+        member.and_then(|member| member.end).unwrap_or(RankEnd::NotStarted)
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        self.failure.as_ref().map_or(0, Failure::exit_code)
+    }
+
+    /// A signal for ranks that are not all there yet waits for them. One that means the end also means
+    /// that nobody waits for a reader any more.
+    pub(super) fn signal(&mut self, now: Time, signal: u8) {
+        match self.phase {
+            // One that is pending already does not become two, as everywhere.
+            Phase::Preparing | Phase::Starting if self.early.contains(&signal) => {}
+            Phase::Preparing | Phase::Starting => self.early.push(signal),
+            Phase::Running | Phase::Ending => self.command(Down::Signal { signal }),
+            Phase::Killing | Phase::Draining | Phase::Tidying | Phase::Over => {}
+        }
+        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
+            self.parting.get_or_insert(signal);
+            self.hurry(now);
+        }
+    }
+
+    /// `^C` or a hang-up.
+    pub(super) fn interrupt(&mut self, now: Time, signal: u8) {
+        let again = self.wanted_end.is_some();
+        self.wanted_end.get_or_insert(signal);
+        self.parting.get_or_insert(signal);
+        self.hurry(now);
+        if self.phase < Phase::Running {
+            self.fail(None, Failure::Interrupted { signal });
+            self.kill();
+        } else if again && signal == SIGINT {
+            self.kill();
+        } else if matches!(self.phase, Phase::Running | Phase::Ending) {
+            self.command(Down::Signal { signal });
+            self.resume();
+            if self.phase == Phase::Running {
+                self.phase = Phase::Ending;
+                self.timers.set(Timer::Terminate, now + INTERRUPT_GRACE);
+            }
+        }
+    }
+
+    pub(super) fn suspend(&mut self, now: Time) {
+        match self.phase {
+            // Done when there is everybody to stop.
+            Phase::Preparing | Phase::Starting => self.suspended = true,
+            Phase::Running if !self.suspended => {
+                self.suspended = true;
+                self.command(Down::Signal { signal: SIGTSTP });
+                self.timers.set(Timer::Stop, now + STOP_GRACE);
+            }
+            // Under way; the answer will come.
+            Phase::Running if !self.stopped => {}
+            // Stopped already, or about to end: the console may stop at once.
+            Phase::Running
+            | Phase::Ending
+            | Phase::Killing
+            | Phase::Draining
+            | Phase::Tidying
+            | Phase::Over => self.tell(Output::TellSuspended),
+        }
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.stopped = false;
+        if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
+            self.timers.stop(Timer::Stop);
+            self.command(Down::Continue);
+        }
+    }
+
+    pub(super) fn console_lost(&mut self, now: Time) {
+        self.discard(now);
+        self.terminate(now, FAILURE_GRACE);
+    }
+
+    pub(super) fn output_closed(&mut self, now: Time) {
+        self.end_by(now, None, Failure::OutputClosed);
+    }
+
+    pub(super) fn drain_goes_on(&mut self, now: Time) {
+        if self.timers.is_set(Timer::Drain) {
+            self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+        }
+    }
+
+    fn ready(&mut self) {
+        if self.phase == Phase::Preparing {
+            self.phase = Phase::Starting;
+            self.went = true;
+            self.command(Down::Go);
+        }
+    }
+
+    fn started(&mut self, now: Time) {
+        if self.phase != Phase::Starting {
+            return;
+        }
+        self.phase = Phase::Running;
+        if self.living == 0 {
+            self.kill();
+            return;
+        }
+        if let Some(limit) = self.limit {
+            self.timers.set(Timer::Limit, now + limit);
+        }
+        for signal in std::mem::take(&mut self.early) {
+            self.command(Down::Signal { signal });
+        }
+        if std::mem::take(&mut self.suspended) {
+            self.suspend(now);
+        }
+    }
+
+    fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {
+        for rank in ranks.ranks() {
+            if let Some(member) = self.ranks.get_mut(rank.index()) {
+                member.pmi = pmi;
+            }
+        }
+    }
+
+    fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
+        let Some(pmi) = self.end_rank(rank, end) else { return };
+        match (end, pmi) {
+            (RankEnd::Exited(0), Pmi::Initialized) => {
+                self.end_by_rank(now, rank, Failure::NotFinalized { rank });
+            }
+            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
+            (
+                RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted | RankEnd::Lost,
+                _,
+            ) => self.member_failed(now, rank, self.blame(rank, end)),
+        }
+        self.review_living();
+    }
+
+    /// Notes the end of a rank that lived, and says how it stood with PMI.
+    fn end_rank(&mut self, rank: Rank, end: RankEnd) -> Option<Pmi> {
+        let member = self.ranks.get_mut(rank.index()).filter(|member| member.end.is_none())?;
+        member.end = Some(end);
+        self.living -= 1;
+        self.fence.leave(rank);
+        Some(member.pmi)
+    }
+
+    fn review_living(&mut self) {
+        if self.living == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
+            self.kill();
+        }
+    }
+
+    /// A rank that did not end by `^C` and was terminated or killed for it died of the `^C`.
+    fn blame(&self, rank: Rank, end: RankEnd) -> Failure {
+        match (end, self.wanted_end) {
+            (RankEnd::Signaled { signal: SIGTERM | SIGKILL, .. }, Some(signal)) => {
+                Failure::Interrupted { signal }
+            }
+            _ => Failure::Rank { rank, end },
+        }
+    }
+
+    fn member_failed(&mut self, now: Time, rank: Rank, failure: Failure) {
+        match self.on_failure {
+            OnFailure::End => self.end_by_rank(now, rank, failure),
+            OnFailure::Continue => {
+                self.fail_rank(rank, failure);
+                self.review_fence(now);
+            }
+        }
+    }
+
+    /// The loss of a host ends the job, whatever failures of ranks mean to it. While a job ends anyway,
+    /// it is the first failure if nothing else was: how ranks ended, or some output, is not known then.
+    fn lost(&mut self, now: Time, member: DaemonName, problem: String) {
+        let Some(place) = self.shares.place_of(&member) else { return };
+        if self.phase >= Phase::Tidying {
+            return;
+        }
+        let failure = Failure::HostLost { host: member.to_string(), problem };
+        self.end_by(now, Some(member), failure);
+        if self.went {
+            for rank in self.shares.ranks_below(place).ranks() {
+                self.end_rank(rank, RankEnd::Lost);
+            }
+            self.review_living();
+        }
+    }
+
+    /// Releases the fence when it is complete; ends the job when it never can be.
+    fn review_fence(&mut self, now: Time) {
+        if self.phase > Phase::Ending {
+            return;
+        }
+        // Ranks that end in their own way after ^C may meet once more.
+        if self.phase < Phase::Ending
+            && self.on_failure == OnFailure::End
+            && let Some(rank) = self.fence.deserter()
+        {
+            self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
+            return;
+        }
+        if self.fence.is_complete() {
+            self.fence.release();
+            self.command(Down::Release);
+        }
+    }
+
+    /// Records the first failure.
+    fn fail(&mut self, host: Option<DaemonName>, failure: Failure) {
+        if self.failure.is_none() {
+            self.tell(Output::TellFailed { host, failure: failure.clone() });
+            self.failure = Some(failure);
+        }
+    }
+
+    /// The same, on the host of a rank. Only for the first it is looked up: thousands may follow.
+    fn fail_rank(&mut self, rank: Rank, failure: Failure) {
+        if self.failure.is_none() {
+            let place = self.shares.place_of_rank(rank);
+            let share = place.and_then(|place| self.shares.get(place));
+            self.fail(share.map(|share| share.member.clone()), failure);
+        }
+    }
+
+    /// A failure that ends the job.
+    fn end_by(&mut self, now: Time, host: Option<DaemonName>, failure: Failure) {
+        self.fail(host, failure);
+        self.end_for_failure(now);
+    }
+
+    fn end_for_failure(&mut self, now: Time) {
+        if self.phase < Phase::Ending {
+            self.terminate(now, FAILURE_GRACE);
+        }
+    }
+
+    fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
+        self.fail_rank(rank, failure);
+        self.end_for_failure(now);
+    }
+
+    /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.
+    fn terminate(&mut self, now: Time, grace: Duration) {
+        if self.phase < Phase::Running {
+            self.kill();
+        }
+        if !matches!(self.phase, Phase::Running | Phase::Ending) {
+            return;
+        }
+        self.phase = Phase::Ending;
+        self.timers.stop(Timer::Terminate);
+        self.timers.stop(Timer::Limit);
+        self.command(Down::Signal { signal: SIGTERM });
+        self.resume();
+        self.timers.set(Timer::Kill, now + grace);
+    }
+
+    fn kill(&mut self) {
+        if self.phase < Phase::Killing {
+            self.phase = Phase::Killing;
+            for timer in [Timer::Limit, Timer::Terminate, Timer::Kill, Timer::Stop] {
+                self.timers.stop(timer);
+            }
+            self.suspended = false;
+            self.command(Down::Kill);
+        }
+    }
+
+    fn gone(&mut self, now: Time) {
+        if self.phase == Phase::Killing {
+            self.phase = Phase::Draining;
+            if self.hasty {
+                self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+            }
+            self.command(Down::Drain);
+        }
+    }
+
+    fn drained(&mut self) {
+        if self.phase == Phase::Draining {
+            self.phase = Phase::Tidying;
+            self.timers.stop(Timer::Drain);
+            self.command(Down::Tidy);
+        }
+    }
+
+    fn tidied(&mut self) {
+        if self.phase == Phase::Tidying {
+            self.phase = Phase::Over;
+            self.tell(Output::Finish(self.exit_code()));
+        }
+    }
+
+    /// From now on nobody waits for the reader of the output.
+    fn hurry(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.hasty, true) && self.phase == Phase::Draining {
+            self.timers.set(Timer::Drain, now + DRAIN_GRACE);
+        }
+    }
+
+    fn discard(&mut self, now: Time) {
+        self.hurry(now);
+        self.command(Down::Discard);
+    }
+
+    fn command(&mut self, down: Down) {
+        self.acts.push_back(Act::Command(down));
+    }
+
+    fn tell(&mut self, output: Output) {
+        self.acts.push_back(Act::Tell(output));
+    }
+}

@@ -1,0 +1,598 @@
+//! All managers of a job, with links, processes and ranks that only pretend. Messages of a link arrive
+//! in order; everything else happens in whatever order a seed says.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::*;
+
+/// Numbers from a seed.
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number below `behind`.
+    pub(super) fn below(&mut self, behind: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % behind as u64).unwrap()
+    }
+
+    pub(super) fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// What a process was told to do and has not done yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    Check,
+    Spawn,
+    Stop,
+    Kill,
+    Drain,
+    Tidy,
+}
+
+/// What goes wrong, or what the user does.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// The check before the start finds something.
+    CheckFails(usize),
+    /// Spawning the second rank fails.
+    SpawnFails(usize),
+    /// A manager dies, and its ranks with it.
+    Crash(usize),
+    /// The link of a manager to the one above breaks; both live.
+    Cut(usize),
+    /// A host never learned of the job.
+    Missing(usize),
+    /// A rank ends like this, wherever it is.
+    Ends(Rank, RankEnd),
+    Console(Input),
+    Here(usize, Input),
+    /// The reader of the output stops to read.
+    ReaderStops,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pmi {
+    Unused,
+    Initialized,
+    Finalized,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pmi: Pmi,
+    pub(super) inside: bool,
+    /// Fences that it will still enter.
+    pub(super) fences: u32,
+    /// It will die of this signal.
+    doomed: Option<u8>,
+    pub(super) end: Option<RankEnd>,
+}
+
+pub(super) struct Host {
+    pub(super) manager: Manager,
+    pub(super) alive: bool,
+    /// Whether it was lost, as opposed to: it ended.
+    pub(super) lost: bool,
+    linked: bool,
+    from_parent: VecDeque<Down>,
+    to_parent: VecDeque<Up>,
+    owed: BTreeSet<Task>,
+    pub(super) ready: bool,
+    pub(super) went: bool,
+    pub(super) tidied: bool,
+    stopped: bool,
+    loses_parent: bool,
+    loses_children: BTreeSet<usize>,
+    fails: Option<Task>,
+    /// By rank, as they are spawned.
+    pub(super) processes: BTreeMap<u32, Process>,
+    ranks: Vec<u32>,
+}
+
+pub(super) struct Cluster {
+    pub(super) shares: Shares,
+    pub(super) hosts: Vec<Host>,
+    pub(super) dice: Dice,
+    pub(super) told: Vec<(Option<DaemonName>, Failure)>,
+    pub(super) finish: Option<u8>,
+    /// Messages about fences that went up.
+    pub(super) entries: usize,
+    pub(super) releases: usize,
+    pub(super) check_failed: bool,
+    pub(super) console_lost: bool,
+    /// Looks at the whole at each release of a fence, and at the end.
+    pub(super) at_release: fn(&Self),
+    pub(super) at_finish: fn(&Self),
+    now: Time,
+    fences: u32,
+    suspended: bool,
+    reader_stopped: bool,
+}
+
+impl Cluster {
+    pub(super) fn new(hosts: usize, each: u32, dice: Dice, on_failure: OnFailure) -> Self {
+        let shares = shares(hosts, each);
+        let size = u32::try_from(hosts).unwrap() * each;
+        let host = |place: usize| {
+            let config = Config { shares: &shares, place, size, on_failure, limit: None };
+            Host {
+                manager: Manager::new(config),
+                alive: true,
+                lost: false,
+                linked: place > 0,
+                from_parent: VecDeque::new(),
+                to_parent: VecDeque::new(),
+                owed: BTreeSet::from([Task::Check]),
+                ready: false,
+                went: false,
+                tidied: false,
+                stopped: false,
+                loses_parent: false,
+                loses_children: BTreeSet::new(),
+                fails: None,
+                processes: BTreeMap::new(),
+                ranks: shares.get(place).unwrap().ranks.ranks().map(|rank| rank.0).collect(),
+            }
+        };
+        let hosts = (0..hosts).map(host).collect();
+        Self {
+            shares,
+            hosts,
+            dice,
+            told: Vec::new(),
+            finish: None,
+            entries: 0,
+            releases: 0,
+            check_failed: false,
+            console_lost: false,
+            at_release: |_| {},
+            at_finish: |_| {},
+            now: Time::ZERO,
+            fences: 0,
+            suspended: false,
+            reader_stopped: false,
+        }
+    }
+
+    /// How many fences each rank enters before it ends.
+    pub(super) fn with_fences(mut self, fences: u32) -> Self {
+        self.fences = fences;
+        self
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.hosts.iter().all(|host| !host.alive)
+    }
+
+    /// Whether the root cannot reach the place, because it or one above it was lost.
+    pub(super) fn is_out_of_reach(&self, place: usize) -> bool {
+        let mut at = Some(place);
+        while let Some(place) = at {
+            if self.hosts[place].lost {
+                return true;
+            }
+            at = Shares::parent(place);
+        }
+        false
+    }
+
+    pub(super) fn suffer(&mut self, fault: Fault) {
+        match fault {
+            Fault::CheckFails(place) => self.hosts[place].fails = Some(Task::Check),
+            Fault::SpawnFails(place) => self.hosts[place].fails = Some(Task::Spawn),
+            Fault::Crash(place) => self.crash(place),
+            Fault::Cut(place) => self.lose(place),
+            Fault::Missing(place) => {
+                if !self.hosts[place].ready {
+                    self.crash(place);
+                    let members = vec![(name(place), "no answer".to_owned())];
+                    self.turn(0, Input::Missing(members));
+                }
+            }
+            Fault::Ends(rank, end) => {
+                let place = self.shares.place_of_rank(rank).unwrap();
+                self.end(place, rank, end);
+                self.end_turn(place);
+            }
+            Fault::Console(input) => {
+                self.console_lost |= input == Input::ConsoleLost;
+                self.suspended = match input {
+                    Input::Suspend => true,
+                    Input::Resume => false,
+                    _ => self.suspended,
+                };
+                self.turn(0, input);
+            }
+            Fault::Here(place, input) => self.turn(place, input),
+            Fault::ReaderStops => self.reader_stopped = true,
+        }
+    }
+
+    /// One thing that can happen happens, somewhere. False if nothing can but by time or the user.
+    pub(super) fn step(&mut self) -> bool {
+        let first = self.dice.below(self.hosts.len());
+        let places = (first..self.hosts.len()).chain(0..first);
+        for place in places {
+            if self.step_at(place) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Until every rank runs and has nothing to do by itself.
+    pub(super) fn start_all(&mut self) {
+        let mut doing = true;
+        while doing {
+            doing = (0..self.hosts.len()).fold(false, |doing, place| {
+                let did = self.do_task(place);
+                self.end_turn(place);
+                doing | did | self.hear_parent(place) | self.send_up(place)
+            });
+        }
+    }
+
+    /// Until every message has arrived.
+    pub(super) fn deliver_all(&mut self) {
+        let mut moving = true;
+        while moving {
+            moving = (0..self.hosts.len()).fold(false, |moving, place| {
+                let heard = self.hear_parent(place);
+                self.end_turn(place);
+                moving | heard | self.send_up(place)
+            });
+        }
+    }
+
+    /// Time goes to the next deadline. False if there is none.
+    pub(super) fn pass_time(&mut self) -> bool {
+        let alive = self.hosts.iter().filter(|host| host.alive);
+        let Some(next) = alive.filter_map(|host| host.manager.poll_timeout()).min() else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        for place in 0..self.hosts.len() {
+            if self.hosts[place].alive {
+                self.hosts[place].manager.handle_timeout(self.now);
+                self.end_turn(place);
+            }
+        }
+        true
+    }
+
+    /// The user does what makes the rest go on. False if there is nothing to do.
+    pub(super) fn help(&mut self) -> bool {
+        if self.suspended {
+            self.suffer(Fault::Console(Input::Resume));
+            true
+        } else if self.reader_stopped && self.hosts[0].owed.contains(&Task::Drain) {
+            self.suffer(Fault::Console(Input::Interrupt));
+            true
+        } else {
+            false
+        }
+    }
+
+    /// Everybody of the job enters the fence in one go, host by host.
+    pub(super) fn enter_all(&mut self) {
+        for place in 0..self.hosts.len() {
+            for rank in self.hosts[place].ranks.clone() {
+                self.enter(place, rank);
+            }
+            self.end_turn(place);
+        }
+    }
+
+    pub(super) fn enter(&mut self, place: usize, rank: u32) {
+        self.hosts[place].processes.get_mut(&rank).unwrap().inside = true;
+        self.tell(place, Input::EnteredFence(Rank(rank)));
+    }
+
+    /// Hands an input to a manager and does what it says at once.
+    pub(super) fn tell(&mut self, place: usize, input: Input) {
+        if self.hosts[place].alive {
+            self.hosts[place].manager.handle(self.now, input);
+            self.perform_outputs(place);
+        }
+    }
+
+    pub(super) fn turn(&mut self, place: usize, input: Input) {
+        self.tell(place, input);
+        self.end_turn(place);
+    }
+
+    pub(super) fn end_turn(&mut self, place: usize) {
+        if self.hosts[place].alive {
+            self.hosts[place].manager.flush(self.now);
+            self.perform_outputs(place);
+        }
+    }
+
+    fn step_at(&mut self, place: usize) -> bool {
+        const WAYS: usize = 4;
+        let mut happened = false;
+        let first = self.dice.below(WAYS);
+        for way in (first..WAYS).chain(0..first) {
+            happened |= match way {
+                0 => self.hear_parent(place),
+                1 => self.send_up(place),
+                2 => self.do_task(place),
+                _ => self.let_rank_run(place),
+            };
+            if happened && !self.dice.one_in(4) {
+                break;
+            }
+        }
+        self.end_turn(place);
+        happened
+    }
+
+    fn hear_parent(&mut self, place: usize) -> bool {
+        let host = &mut self.hosts[place];
+        if !host.alive {
+            return false;
+        }
+        if let Some(down) = host.from_parent.pop_front() {
+            self.tell(place, Input::FromParent(down));
+            true
+        } else if std::mem::take(&mut host.loses_parent) {
+            self.tell(place, Input::ParentLost("closed".to_owned()));
+            true
+        } else {
+            false
+        }
+    }
+
+    /// The manager above hears one word of this one, or at last that it is gone.
+    fn send_up(&mut self, place: usize) -> bool {
+        let Some(parent) = Shares::parent(place) else { return false };
+        if let Some(up) = self.hosts[place].to_parent.pop_front() {
+            self.turn(parent, Input::FromChild(place, up));
+            true
+        } else if self.hosts[parent].loses_children.remove(&place) {
+            self.turn(parent, Input::ChildLost(place, "closed".to_owned()));
+            true
+        } else {
+            false
+        }
+    }
+
+    fn do_task(&mut self, place: usize) -> bool {
+        let host = &mut self.hosts[place];
+        if !host.alive || host.owed.is_empty() {
+            return false;
+        }
+        let at = self.dice.below(host.owed.len());
+        let task = *host.owed.iter().nth(at).unwrap();
+        if task == Task::Drain && place == 0 && self.reader_stopped {
+            return false;
+        }
+        let fails = host.fails == Some(task);
+        match task {
+            Task::Check if fails => {
+                self.check_failed = true;
+                let problem = "no such program".to_owned();
+                self.done(place, task, Input::StartFailed(Failure::Suite { problem }));
+            }
+            Task::Check => {
+                host.ready = true;
+                self.done(place, task, Input::Ready);
+            }
+            Task::Spawn => self.spawn_one(place, fails),
+            Task::Stop => self.done(place, task, Input::TreeStopped),
+            Task::Kill => self.kill_one(place),
+            Task::Drain => self.done(place, task, Input::Drained),
+            Task::Tidy => {
+                host.tidied = true;
+                self.done(place, task, Input::Tidied);
+            }
+        }
+        true
+    }
+
+    fn done(&mut self, place: usize, task: Task, input: Input) {
+        self.hosts[place].owed.remove(&task);
+        self.tell(place, input);
+    }
+
+    fn spawn_one(&mut self, place: usize, fails: bool) {
+        let fences = self.fences;
+        let uses_pmi = fences > 0;
+        let host = &mut self.hosts[place];
+        let spawned = host.processes.len();
+        if fails && spawned == 1 {
+            let problem = "no process".to_owned();
+            self.done(place, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
+        } else if let Some(&rank) = host.ranks.get(spawned) {
+            let pmi = if uses_pmi { Pmi::Unused } else { Pmi::Finalized };
+            let process = Process { pmi, inside: false, fences, doomed: None, end: None };
+            host.processes.insert(rank, process);
+        } else {
+            let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
+            self.tell(place, Input::Pids(pids));
+            self.done(place, Task::Spawn, Input::Started);
+        }
+    }
+
+    fn kill_one(&mut self, place: usize) {
+        let mut living = self.hosts[place].processes.iter().filter(|(_, p)| p.end.is_none());
+        match living.next().map(|(&rank, _)| rank) {
+            Some(rank) => {
+                let end = RankEnd::Signaled { signal: SIGKILL, core: false };
+                self.end(place, Rank(rank), end);
+            }
+            None => self.done(place, Task::Kill, Input::TreeGone),
+        }
+    }
+
+    /// A rank does the next of: init, its fences, finalize, exit.
+    fn let_rank_run(&mut self, place: usize) -> bool {
+        let host = &mut self.hosts[place];
+        if !host.alive || host.stopped || host.processes.is_empty() {
+            return false;
+        }
+        let first = self.dice.below(host.processes.len());
+        let order = (first..host.processes.len()).chain(0..first).map(|at| host.ranks[at]);
+        let Some(rank) = order.into_iter().find(|rank| host.processes[rank].is_able()) else {
+            return false;
+        };
+        let process = host.processes.get_mut(&rank).unwrap();
+        let rank = Rank(rank);
+        if let Some(signal) = process.doomed {
+            self.end(place, rank, RankEnd::Signaled { signal, core: false });
+        } else if process.pmi == Pmi::Unused {
+            process.pmi = Pmi::Initialized;
+            self.tell(place, Input::Initialized(rank));
+        } else if process.fences > 0 {
+            process.fences -= 1;
+            self.enter(place, rank.0);
+        } else if process.pmi == Pmi::Initialized {
+            process.pmi = Pmi::Finalized;
+            self.tell(place, Input::Finalized(rank));
+        } else {
+            self.end(place, rank, RankEnd::Exited(0));
+        }
+        true
+    }
+
+    pub(super) fn end(&mut self, place: usize, rank: Rank, end: RankEnd) {
+        let process = self.hosts[place].processes.get_mut(&rank.0);
+        let Some(process) = process.filter(|process| process.end.is_none()) else { return };
+        process.end = Some(end);
+        process.inside = false;
+        self.tell(place, Input::Exited(rank, end));
+    }
+
+    fn crash(&mut self, place: usize) {
+        let host = &mut self.hosts[place];
+        if !std::mem::take(&mut host.alive) {
+            return;
+        }
+        for process in host.processes.values_mut().filter(|process| process.end.is_none()) {
+            process.end = Some(RankEnd::Lost);
+            process.inside = false;
+        }
+        self.lose(place);
+        self.close_below(place);
+    }
+
+    /// The link to the one above breaks. Of what was under way, some may still arrive.
+    fn lose(&mut self, place: usize) {
+        let arriving = self.dice.below(4);
+        let host = &mut self.hosts[place];
+        if std::mem::take(&mut host.linked) {
+            host.lost = true;
+            host.to_parent.truncate(arriving);
+            host.from_parent.truncate(arriving);
+            host.loses_parent = true;
+            let parent = Shares::parent(place).unwrap();
+            self.hosts[parent].loses_children.insert(place);
+        }
+    }
+
+    /// A manager that ended is missed by those around it.
+    fn leave(&mut self, place: usize) {
+        let host = &mut self.hosts[place];
+        host.alive = false;
+        if std::mem::take(&mut host.linked) {
+            let parent = Shares::parent(place).unwrap();
+            self.hosts[parent].loses_children.insert(place);
+        }
+        self.close_below(place);
+    }
+
+    fn close_below(&mut self, place: usize) {
+        for child in self.shares.children(place) {
+            let child = &mut self.hosts[child];
+            child.loses_parent |= std::mem::take(&mut child.linked);
+        }
+    }
+
+    fn perform_outputs(&mut self, place: usize) {
+        while let Some(output) = self.hosts[place].manager.poll_output() {
+            self.perform(place, output);
+        }
+    }
+
+    fn perform(&mut self, place: usize, output: Output) {
+        let host = &mut self.hosts[place];
+        match output {
+            Output::Go => {
+                host.went = true;
+                host.owed.insert(Task::Spawn);
+            }
+            Output::ToChildren(down) => {
+                for child in self.shares.children(place) {
+                    let child = &mut self.hosts[child];
+                    if child.linked {
+                        child.from_parent.push_back(down.clone());
+                    }
+                }
+            }
+            Output::ToParent(up) => {
+                self.entries += usize::from(matches!(up, Up::Entered { .. }));
+                if host.linked {
+                    host.to_parent.push_back(up);
+                }
+            }
+            Output::SignalRanks(signal) => {
+                if matches!(signal, SIGHUP | SIGINT | SIGTERM) {
+                    for process in host.processes.values_mut() {
+                        // Some do not care.
+                        if !self.dice.one_in(4) {
+                            process.doomed = Some(signal);
+                        }
+                    }
+                }
+            }
+            Output::StopTree => {
+                host.stopped = true;
+                host.owed.insert(Task::Stop);
+            }
+            Output::ContinueTree => host.stopped = false,
+            Output::KillTree => {
+                host.owed.remove(&Task::Spawn);
+                host.owed.insert(Task::Kill);
+            }
+            Output::ReleaseFence => {
+                if place == 0 {
+                    self.releases += 1;
+                    (self.at_release)(self);
+                }
+                let processes = self.hosts[place].processes.values_mut();
+                processes.for_each(|process| process.inside = false);
+            }
+            Output::Drain => drop(host.owed.insert(Task::Drain)),
+            Output::DiscardOutput => {
+                if place == 0 {
+                    self.reader_stopped = false;
+                }
+            }
+            Output::Tidy => drop(host.owed.insert(Task::Tidy)),
+            Output::TellFailed { host, failure } => self.told.push((host, failure)),
+            Output::TellSuspended | Output::TellNotice(_) | Output::Pids(_) => {}
+            Output::Finish(code) => {
+                assert_eq!(self.finish.replace(code), None, "only once");
+                (self.at_finish)(self);
+                self.leave(place);
+            }
+            Output::Leave => self.leave(place),
+        }
+    }
+}
+
+impl Process {
+    /// Whether it does something next, unless it is stopped.
+    fn is_able(&self) -> bool {
+        self.end.is_none() && (self.doomed.is_some() || !self.inside)
+    }
+}

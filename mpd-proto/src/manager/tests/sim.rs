@@ -1,0 +1,175 @@
+//! Jobs on trees of several sizes, each in some hundred random orders of events with random faults.
+
+use super::cluster::{Cluster, Dice, Fault, Pmi};
+use super::*;
+
+/// More than any schedule takes.
+const MAX_STEPS: usize = 100_000;
+
+#[test]
+fn a_job_on_one_host_holds_its_promises_whatever_happens() {
+    simulate(1, 700);
+}
+
+#[test]
+fn a_job_on_two_hosts_holds_its_promises_whatever_happens() {
+    simulate(2, 800);
+}
+
+#[test]
+fn a_job_on_a_root_and_its_children_holds_its_promises_whatever_happens() {
+    simulate(17, 400);
+}
+
+#[test]
+fn a_job_on_a_tree_of_two_levels_holds_its_promises_whatever_happens() {
+    simulate(40, 100);
+}
+
+fn simulate(hosts: usize, schedules: u64) {
+    for seed in 0..schedules {
+        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed));
+        assert!(run.is_ok(), "{hosts} hosts, seed {seed}");
+    }
+}
+
+fn one_schedule(hosts: usize, seed: u64) {
+    let mut dice = Dice::new(seed);
+    let each = 1 + u32::try_from(dice.below(3)).unwrap();
+    let fences = u32::try_from(dice.below(3)).unwrap();
+    let on_failure = if dice.one_in(3) { OnFailure::Continue } else { OnFailure::End };
+    let mut faults = faults(&mut dice, hosts, each);
+    let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
+    cluster.at_release = no_fence_is_released_before_all_who_live_have_entered;
+    cluster.at_finish = nothing_within_reach_is_left_at_the_end;
+    for step in 0..MAX_STEPS {
+        for (_, fault) in faults.extract_if(.., |(at, _)| *at <= step) {
+            cluster.suffer(fault);
+        }
+        if cluster.is_over() {
+            break;
+        }
+        if cluster.dice.one_in(500) {
+            cluster.pass_time();
+        }
+        let goes_on = cluster.step() || cluster.pass_time() || cluster.help();
+        assert!(goes_on, "nothing can happen, and yet it is not over");
+    }
+    everybody_ends(&cluster);
+    no_rank_runs_if_a_check_failed(&cluster);
+    the_code_is_that_of_the_first_failure(&cluster);
+    what_is_told_is_true(&cluster);
+    success_is_true(&cluster);
+}
+
+/// What goes wrong when: usually something, often two things.
+fn faults(dice: &mut Dice, hosts: usize, each: u32) -> Vec<(usize, Fault)> {
+    let steps = hosts * (20 + 10 * each as usize);
+    let some = dice.below(4);
+    (0..some).map(|_| (dice.below(steps), fault(dice, hosts, each))).collect()
+}
+
+fn fault(dice: &mut Dice, hosts: usize, each: u32) -> Fault {
+    let size = hosts * each as usize;
+    let rank = Rank(u32::try_from(dice.below(size)).unwrap());
+    let place = dice.below(hosts);
+    let here = place * each as usize;
+    let rank_here = Rank(u32::try_from(here).unwrap());
+    let below_root = (hosts > 1).then(|| 1 + dice.below(hosts.max(2) - 1));
+    match (dice.below(22), below_root) {
+        (0, _) => Fault::CheckFails(place),
+        (1, _) => Fault::SpawnFails(place),
+        (2 | 3, Some(place)) => Fault::Crash(place),
+        (4 | 5, Some(place)) => Fault::Cut(place),
+        (6, Some(place)) => Fault::Missing(place),
+        (7 | 8, _) => Fault::Ends(rank, RankEnd::Exited(7)),
+        (9, _) => Fault::Ends(rank, RankEnd::Exited(0)),
+        (10, _) => Fault::Ends(rank, RankEnd::Signaled { signal: 11, core: true }),
+        (11, _) => Fault::Here(place, Input::Aborted(rank_here, 5, "no more".to_owned())),
+        (12, _) => Fault::Here(place, Input::BrokeProtocol(rank_here, "nonsense".to_owned())),
+        (13, _) => Fault::Here(place, Input::Kill),
+        (14, _) => Fault::Here(place, Input::OutputFailed("disk full".to_owned())),
+        (15 | 16, _) => Fault::Console(Input::Suspend),
+        (17, _) => Fault::Console(Input::ConsoleLost),
+        (18, _) => Fault::Console(Input::Signal(SIGTERM)),
+        (19, _) => Fault::Console(Input::OutputClosed),
+        (20, _) => Fault::ReaderStops,
+        _ => Fault::Console(Input::Interrupt),
+    }
+}
+
+fn everybody_ends(cluster: &Cluster) {
+    assert!(cluster.is_over(), "still not over after {MAX_STEPS} steps");
+    assert!(cluster.finish.is_some(), "the root says how");
+}
+
+fn no_rank_runs_if_a_check_failed(cluster: &Cluster) {
+    if cluster.check_failed || cluster.hosts.iter().any(|host| !host.ready) {
+        let ran = cluster.hosts.iter().position(|host| host.went || !host.processes.is_empty());
+        assert_eq!(ran, None);
+    }
+}
+
+fn no_fence_is_released_before_all_who_live_have_entered(cluster: &Cluster) {
+    for (place, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(place) {
+            let late = host.processes.iter().find(|(_, p)| p.end.is_none() && !p.inside);
+            assert!(late.is_none(), "host {place}: {late:?}");
+        }
+    }
+}
+
+fn nothing_within_reach_is_left_at_the_end(cluster: &Cluster) {
+    for (place, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(place) {
+            assert!(host.processes.values().all(|p| p.end.is_some()), "host {place}: ranks");
+            assert!(host.tidied, "host {place}: not cleaned");
+        }
+    }
+}
+
+fn the_code_is_that_of_the_first_failure(cluster: &Cluster) {
+    assert!(cluster.told.len() <= 1, "only the first is told");
+    let code = cluster.told.first().map_or(0, |(_, failure)| failure.exit_code());
+    assert_eq!(cluster.finish, Some(code));
+}
+
+/// A failure that was told did happen, and there.
+fn what_is_told_is_true(cluster: &Cluster) {
+    let Some((host, failure)) = cluster.told.first() else { return };
+    let place_of = |rank: &Rank| cluster.shares.place_of_rank(*rank).unwrap();
+    let process = |rank: &Rank| &cluster.hosts[place_of(rank)].processes[&rank.0];
+    match failure {
+        Failure::Rank { rank, end } => assert_eq!(process(rank).end, Some(*end)),
+        Failure::NotFinalized { rank } => assert_eq!(process(rank).pmi, Pmi::Initialized),
+        Failure::LeftOthersWaiting { rank } => assert!(process(rank).end.is_some()),
+        Failure::HostLost { host: lost, .. } => {
+            assert_eq!(host.as_ref().map(ToString::to_string).as_ref(), Some(lost));
+            let place = cluster.shares.place_of(host.as_ref().unwrap()).unwrap();
+            assert!(cluster.hosts[place].lost);
+        }
+        Failure::Aborted { rank, .. } | Failure::BrokeProtocol { rank, .. } => {
+            assert_eq!(host.as_ref(), Some(&name(place_of(rank))));
+        }
+        Failure::CannotExecute { .. }
+        | Failure::OutputClosed
+        | Failure::OutputFailed { .. }
+        | Failure::TimedOut { .. }
+        | Failure::Interrupted { .. }
+        | Failure::Killed
+        | Failure::Suite { .. } => {}
+    }
+}
+
+/// With code 0 every rank exited with 0, and finalized if it had initialized. Nobody is there to be
+/// told otherwise when the console is lost.
+fn success_is_true(cluster: &Cluster) {
+    if cluster.finish != Some(0) || cluster.console_lost {
+        return;
+    }
+    for process in cluster.hosts.iter().flat_map(|host| host.processes.values()) {
+        assert_eq!(process.end, Some(RankEnd::Exited(0)));
+        assert!(process.pmi != Pmi::Initialized);
+    }
+    assert!(cluster.hosts.iter().all(|host| host.went));
+}

@@ -1,0 +1,92 @@
+//! What a manager that is not the root does first: it connects to the manager above and waits for the
+//! job's specification.
+
+use std::io;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use mio::Events;
+use mpd_proto::job::MAX_SPEC;
+use mpd_proto::message::Down;
+
+use super::Means;
+use super::branches::{End, News};
+use super::daemon::Told;
+
+/// The encoded specification.
+///
+/// # Errors
+/// Why there will be none: the manager above is lost, or the job is over already.
+pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
+    let mut wanted = None;
+    let mut encoded = Vec::new();
+    let mut events = Events::with_capacity(64);
+    loop {
+        serve_daemon(means)?;
+        let now = means.clock.now();
+        means.branches.turn(means.poll.registry(), now);
+        while let Some(news) = means.branches.pop() {
+            match news {
+                News::Down(Down::Spec { bytes }) if wanted.is_none() => {
+                    wanted = Some(bytes as usize).filter(|&bytes| bytes <= MAX_SPEC);
+                    wanted.context("the specification is too long")?;
+                }
+                News::Spec(bytes) => encoded.extend_from_slice(&bytes),
+                News::Down(Down::Kill | Down::Tidy) => bail!("ended before the start"),
+                News::Lost { end: End::Parent, host, problem } => bail!("host {host}: {problem}"),
+                // Those below find that this host is lost, too.
+                News::Lost { end: End::Child(_), host, problem } => bail!("host {host}: {problem}"),
+                _ => {}
+            }
+        }
+        means.branches.flush();
+        if let Some(wanted) = wanted
+            && encoded.len() >= wanted
+        {
+            if encoded.len() > wanted {
+                bail!("the specification is longer than announced");
+            }
+            return Ok(encoded);
+        }
+        if means.signals.pending().iter().any(|&signal| signal != libc::SIGCHLD) {
+            bail!("told to end before the start");
+        }
+        wait(means, &mut events)?;
+    }
+}
+
+fn serve_daemon(means: &mut Means) -> Result<()> {
+    if !means.daemon.has_work() {
+        return Ok(());
+    }
+    let now = means.clock.now();
+    let (told, _) = means.daemon.hear();
+    for word in told {
+        match word {
+            Told::Kill => bail!("killed before the start"),
+            Told::Link(fd, hello) => {
+                means.branches.adopt(means.poll.registry(), now, fd, &hello);
+            }
+            Told::Signal(_) | Told::Missing(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn wait(means: &mut Means, events: &mut Events) -> Result<()> {
+    let busy = means.branches.has_work() || means.daemon.has_work();
+    let until = means.branches.next_deadline().map(|at| means.clock.until(at));
+    let wait = if busy { Some(Duration::ZERO) } else { until };
+    match means.poll.poll(events, wait) {
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => events.clear(),
+        result => result.context("cannot wait for events")?,
+    }
+    for event in events.iter() {
+        let hung_up = event.is_read_closed() || event.is_error();
+        match event.token().0 {
+            super::DAEMON => means.daemon.ready = true,
+            token => drop(means.branches.mark_ready(token, hung_up)),
+        }
+    }
+    Ok(())
+}

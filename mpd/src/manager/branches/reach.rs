@@ -1,0 +1,156 @@
+//! How links come up: by connecting to the daemon above, or by way of this host's daemon.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use anyhow::Result;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::link::{CHUNK, Link, LinkError};
+use mpd_io::random;
+use mpd_proto::Time;
+use mpd_proto::channel::handshake::{Opening, PATIENCE, Reception};
+use mpd_proto::channel::{HandshakeError, Instance, Purpose, Responder};
+use mpd_proto::job::FAN_OUT;
+use mpd_proto::joblink::{Input, Seconds, Seek};
+
+use super::{Branches, End, Line, News, Stage, Standing};
+
+/// Handshakes under way with those below: each once, and as many that are none of them. A daemon lets
+/// pass only who knows the job's key, or repeats what such a one said.
+const MAX_KNOCKING: usize = 2 * FAN_OUT;
+
+impl Branches {
+    /// Begins to look for the manager above, if there is one, and to wait for those below.
+    pub(crate) fn begin(&mut self, registry: &Registry, now: Time) {
+        let until = now + self.timing.start;
+        self.now = now;
+        self.start_by = Some(until);
+        if self.index_of(End::Parent).is_some() {
+            self.seek = Some(Seek::new(now, self.above.clone(), until));
+            self.reach_parent(registry, now);
+        }
+    }
+
+    /// Connects to the addresses that are due, or gives up.
+    pub(super) fn reach_parent(&mut self, registry: &Registry, now: Time) {
+        let Some(parent) = self.index_of(End::Parent) else { return };
+        let expected = self.branches[parent].instance;
+        while let Some(address) = self.seek.as_mut().and_then(|seek| seek.next_due(now)) {
+            if let Err(e) = self.dial(registry, now, address, expected) {
+                self.missed(now, address, &e);
+            }
+        }
+        if let Some(problem) = self.seek.as_ref().and_then(|seek| seek.given_up(now)) {
+            let patience = Seconds(self.timing.start);
+            let problem = format!("no link to its manager within {patience}; at last: {problem}");
+            self.lose_branch(parent, problem);
+        }
+    }
+
+    fn dial(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        to: SocketAddr,
+        expected: Instance,
+    ) -> Result<(), LinkError> {
+        let opening = Opening {
+            key: self.key.clone(),
+            me: self.me,
+            peer: Some(expected),
+            purpose: Purpose::JobLink,
+            nonce: random::bytes().map_err(LinkError::Connect)?,
+            deadline: now + PATIENCE,
+        };
+        let link = Link::dial(to, None, opening)?;
+        self.insert(registry, link, Stage::Dialing).map_err(LinkError::Connect)
+    }
+
+    /// An attempt to reach the manager above came to nothing.
+    pub(super) fn missed(&mut self, now: Time, address: SocketAddr, error: &LinkError) {
+        let problem = match error {
+            LinkError::Handshake(HandshakeError::Silence(_)) => {
+                format!("{address}: the daemon there does not know the job")
+            }
+            other => format!("{address}: {other}"),
+        };
+        log::debug!("{problem}");
+        if let Some(seek) = &mut self.seek {
+            seek.missed(now, &address, problem);
+        }
+    }
+
+    /// Takes a connection that the daemon accepted, and what was read from it.
+    pub(crate) fn adopt(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        connection: OwnedFd,
+        hello: &[u8],
+    ) {
+        let adopted = self.try_adopt(registry, now, TcpStream::from(connection), hello);
+        if let Err(e) = adopted {
+            log::debug!("a link that the daemon passed on: {e:#}");
+        }
+    }
+
+    fn try_adopt(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        stream: TcpStream,
+        hello: &[u8],
+    ) -> Result<()> {
+        let knocking = self.lines.iter().filter(|(_, line)| line.stage == Stage::Knocking);
+        let oldest = knocking.clone().next().map(|(token, _)| *token);
+        if let Some(oldest) = oldest.filter(|_| knocking.count() >= MAX_KNOCKING) {
+            self.lines.remove(&oldest);
+        }
+        let reception =
+            Reception { me: self.me, nonce: random::bytes()?, deadline: now + PATIENCE };
+        let responder = Responder::for_manager(self.key.clone(), reception);
+        let link = Link::take_over(stream, responder, hello)?;
+        Ok(self.insert(registry, link, Stage::Knocking)?)
+    }
+
+    fn insert(&mut self, registry: &Registry, link: Link, stage: Stage) -> io::Result<()> {
+        let token = self.next_token;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&link.as_raw_fd()), Token(token), both)?;
+        self.next_token += 1;
+        self.buffer.resize(CHUNK, 0);
+        self.lines.insert(token, Line { link, stage, full: false });
+        self.make_ready(token, true);
+        Ok(())
+    }
+
+    /// Whoever is on that line has proved the key, and says to be `peer`.
+    pub(super) fn settle(&mut self, token: usize, now: Time, peer: Instance) {
+        let Some(line) = self.lines.get_mut(&token) else { return };
+        let from_above = line.stage == Stage::Dialing;
+        let is_it = |end: End| (end == End::Parent) == from_above;
+        let found =
+            self.branches.iter().position(|branch| is_it(branch.end) && branch.instance == peer);
+        let Some(index) = found.filter(|i| self.branches[*i].standing == Standing::Awaited) else {
+            let remote = line.link.remote();
+            log::warn!("{remote}: manager {peer} has no place here, or a link already");
+            self.lines.remove(&token);
+            return;
+        };
+        if let Err(e) = line.link.set_user_timeout(self.timing.host_lost) {
+            return self.lose_line(token, now, &e);
+        }
+        line.stage = Stage::Open(index);
+        let branch = &mut self.branches[index];
+        log::debug!("host {}: linked", branch.host);
+        branch.standing = Standing::Open(token);
+        branch.machine.handle(now, Input::Opened);
+        self.news.push_back(News::Up(branch.end));
+        if from_above {
+            self.seek = None;
+            self.lines.retain(|_, line| line.stage != Stage::Dialing);
+        }
+    }
+}

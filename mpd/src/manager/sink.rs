@@ -1,0 +1,314 @@
+//! One output: it formats records, queues what is not taken at once, and has a gate that is asked who
+//! may be read for it.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use mpd_io::output::Output;
+use mpd_proto::job::OutputSpec;
+use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::format::{self, Formatter};
+use mpd_proto::stdio::gate::Gate;
+use mpd_proto::stdio::leaf::Record;
+use mpd_proto::stdio::merge::Merger;
+use mpd_proto::stdio::record::Item;
+use mpd_proto::stdio::uplink::Uplink;
+use mpd_proto::{Rank, RankSet, Time};
+
+use super::outputs::plain;
+
+/// Bytes already written that the queue may still hold.
+const COMPACT_AT: usize = 256 * 1024;
+
+/// What a write told about an output.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Its reader closed it.
+    Closed(Stream),
+    /// It cannot be written.
+    Failed(String),
+}
+
+/// By which way an output leaves.
+#[derive(Debug)]
+enum Way {
+    Descriptor(Writer),
+    /// To the manager above, which formats.
+    Above(Uplink),
+}
+
+/// A descriptor, and what it has not taken yet.
+#[derive(Debug)]
+struct Writer {
+    output: Output,
+    queue: Vec<u8>,
+    sent: usize,
+    formatter: Formatter,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    way: Way,
+    name: String,
+    stream: Stream,
+    pub(crate) gate: Gate,
+    style: Style,
+    /// One merger per stream, as both streams may lead to one output.
+    mergers: Option<[Merger; 2]>,
+    /// Bytes the output has taken, for seeing whether its reader reads.
+    pub(crate) taken: u64,
+    /// Sources that wait for the gate.
+    pub(crate) blocked: Vec<(Rank, Stream)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    labels: bool,
+    timestamps: bool,
+}
+
+impl Sink {
+    /// An output with a descriptor.
+    pub(crate) fn to(output: Output, name: String, stream: Stream, spec: &OutputSpec) -> Self {
+        let writer = Writer { output, queue: Vec::new(), sent: 0, formatter: Formatter::default() };
+        Self::new(Way::Descriptor(writer), name, stream, spec)
+    }
+
+    /// The way up of one stream.
+    pub(crate) fn above(window: usize, stream: Stream, spec: &OutputSpec) -> Self {
+        Self::new(Way::Above(Uplink::new(window)), "the manager above".to_owned(), stream, spec)
+    }
+
+    fn new(way: Way, name: String, stream: Stream, spec: &OutputSpec) -> Self {
+        Self {
+            way,
+            name,
+            stream,
+            gate: Gate::default(),
+            style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
+            mergers: None,
+            taken: 0,
+            blocked: Vec::new(),
+        }
+    }
+
+    /// Joins equal lines of `ranks`.
+    pub(crate) fn merging(mut self, ranks: &RankSet) -> Self {
+        self.mergers = Some([Merger::new(ranks), Merger::new(ranks)]);
+        self
+    }
+
+    /// The descriptor to watch, if it can say that it takes no more.
+    pub(crate) fn watched(&self) -> Option<RawFd> {
+        match &self.way {
+            Way::Descriptor(writer) if writer.output.can_block() => Some(writer.output.as_raw_fd()),
+            Way::Descriptor(_) | Way::Above(_) => None,
+        }
+    }
+
+    /// Takes what ranks wrote; `label` is that of the rank, if it is one.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        label: &[u8],
+        item: &Item<'_>,
+    ) -> Option<Trouble> {
+        if self.gate.is_closed() {
+            return None;
+        }
+        if let (Some(rank), Some(record)) = (item.source(), item.record()) {
+            self.gate.wrote(source(rank, stream), !record.end);
+        }
+        if self.mergers.is_some() {
+            self.merge(now, stream, item);
+        } else if let Item::Piece { rank, time, record } = item {
+            match &mut self.way {
+                Way::Above(uplink) => uplink.accept(*rank, *time, *record),
+                Way::Descriptor(writer) if self.style.labels || self.style.timestamps => {
+                    let mut prefix = Vec::new();
+                    if let (true, Some(time)) = (self.style.timestamps, time) {
+                        prefix.extend_from_slice(format::utc(*time).as_bytes());
+                        prefix.push(b' ');
+                    }
+                    prefix.extend_from_slice(label);
+                    let source = source(*rank, stream);
+                    writer.formatter.format(source, &prefix, *record, &mut writer.queue);
+                }
+                Way::Descriptor(writer) => match writer.pass(*record) {
+                    Ok(taken) => self.taken += taken,
+                    Err(e) => return Some(self.fail(&e)),
+                },
+            }
+        }
+        self.flush()
+    }
+
+    fn merge(&mut self, now: Time, stream: Stream, item: &Item<'_>) {
+        let Self { way, mergers: Some(mergers), .. } = self else { return };
+        let merger = &mut mergers[stream.index()];
+        let mut emit = |ranks: &RankSet, line: &[u8]| way.line(ranks, line);
+        match item {
+            Item::Piece { rank, record, .. } => {
+                merger.push(now, &RankSet::from_iter([*rank]), *record, &mut emit);
+            }
+            Item::Merged { ranks, record } => merger.push(now, ranks, *record, &mut emit),
+            Item::Ended { ranks } => merger.end(ranks, &mut emit),
+        }
+        way.ended(&merger.take_ended());
+    }
+
+    /// Sends what waits, as far as the output takes it.
+    pub(crate) fn flush(&mut self) -> Option<Trouble> {
+        let waiting = match &mut self.way {
+            Way::Above(uplink) => uplink.waiting(),
+            Way::Descriptor(writer) => match writer.flush() {
+                Ok(taken) => {
+                    self.taken += taken;
+                    writer.waiting()
+                }
+                Err(e) => return Some(self.fail(&e)),
+            },
+        };
+        self.gate.set_waiting(waiting);
+        None
+    }
+
+    /// The manager above takes so many bytes more.
+    pub(crate) fn grant(&mut self, bytes: u32) {
+        if let Way::Above(uplink) = &mut self.way {
+            uplink.grant(bytes);
+        }
+    }
+
+    /// The next piece for the manager above.
+    pub(crate) fn next_payload(&mut self) -> Option<Vec<u8>> {
+        let Way::Above(uplink) = &mut self.way else { return None };
+        let payload = uplink.next_payload()?;
+        self.taken += payload.len() as u64;
+        self.gate.set_waiting(uplink.waiting());
+        Some(payload)
+    }
+
+    fn fail(&mut self, error: &io::Error) -> Trouble {
+        let is_terminal =
+            matches!(&self.way, Way::Descriptor(writer) if writer.output.is_terminal());
+        self.discard();
+        match error.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET) => Trouble::Closed(self.stream),
+            // A terminal that was hung up.
+            Some(libc::EIO) if is_terminal => Trouble::Closed(self.stream),
+            _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
+        }
+    }
+
+    /// Throws away what waits and all that comes.
+    pub(crate) fn discard(&mut self) {
+        self.gate.close();
+        self.mergers = None;
+        match &mut self.way {
+            Way::Above(uplink) => uplink.discard(),
+            Way::Descriptor(writer) => {
+                writer.queue.clear();
+                writer.sent = 0;
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let mergers = self.mergers.as_ref()?;
+        mergers.iter().filter_map(Merger::deadline).min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
+        let way = &mut self.way;
+        for merger in self.mergers.iter_mut().flatten() {
+            merger.flush(now, &mut |ranks, line| way.line(ranks, line));
+            way.ended(&merger.take_ended());
+        }
+        self.flush()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        let nothing_waits = match &self.way {
+            Way::Above(uplink) => uplink.is_empty(),
+            Way::Descriptor(writer) => writer.queue.is_empty(),
+        };
+        nothing_waits && self.deadline().is_none()
+    }
+
+    /// Whether the gate would let a source in.
+    pub(crate) fn admits(&self, rank: Rank, stream: Stream) -> bool {
+        self.gate.admits(source(rank, stream))
+    }
+}
+
+impl Way {
+    /// A line, without its newline, that all of `ranks` wrote.
+    fn line(&mut self, ranks: &RankSet, line: &[u8]) {
+        match self {
+            Self::Above(uplink) => uplink.accept_merged(ranks, line),
+            Self::Descriptor(writer) => format::merged(ranks, line, &mut writer.queue),
+        }
+    }
+
+    /// The streams of these ranks came to their end.
+    fn ended(&mut self, ranks: &RankSet) {
+        if let Self::Above(uplink) = self {
+            uplink.accept_end(ranks);
+        }
+    }
+}
+
+impl Writer {
+    /// Plain output: straight from the read buffer when nothing waits. Bytes that were taken.
+    fn pass(&mut self, record: Record<'_>) -> io::Result<u64> {
+        let mut rest = record.body;
+        let mut taken = 0;
+        if self.queue.is_empty() && record.head.is_empty() {
+            match self.output.write(rest) {
+                Ok(n) => {
+                    taken = n as u64;
+                    rest = &rest[n..];
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.queue.extend_from_slice(record.head);
+        self.queue.extend_from_slice(rest);
+        Ok(taken)
+    }
+
+    /// Writes what waits. Bytes that were taken.
+    fn flush(&mut self) -> io::Result<u64> {
+        let mut taken = 0;
+        while self.sent < self.queue.len() {
+            match self.output.write(&self.queue[self.sent..]) {
+                Ok(n) => {
+                    taken += n as u64;
+                    self.sent += n;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        if self.sent == self.queue.len() || self.sent >= COMPACT_AT {
+            // With a reader that is slow and steady the queue is never empty.
+            self.queue.drain(..self.sent);
+            self.sent = 0;
+            self.queue.shrink_to(2 * COMPACT_AT);
+        }
+        Ok(taken)
+    }
+
+    const fn waiting(&self) -> usize {
+        self.queue.len() - self.sent
+    }
+}
+
+/// The number of an output stream of a rank, for gates and timers.
+pub(crate) const fn source(rank: Rank, stream: Stream) -> u32 {
+    (rank.0 << 1) | stream.index() as u32
+}

@@ -1,0 +1,151 @@
+//! What this manager says to the one above and those below, and what it hears from them.
+
+use mpd_proto::Rank;
+use mpd_proto::manager::Input;
+use mpd_proto::message::{Class, Down, TreeKind, Up};
+use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::feed::Receiver;
+
+use super::Process;
+use super::branches::{End, News};
+
+/// Bytes of the specification in one frame.
+const SPEC_CHUNK: usize = 64 * 1024;
+
+impl Process {
+    /// Reads the links of the job tree.
+    pub(super) fn serve_branches(&mut self) {
+        let now = self.now();
+        self.branches.turn(self.poll.registry(), now);
+        while let Some(news) = self.branches.pop() {
+            match news {
+                News::Up(_) | News::Spec(_) => {}
+                News::Down(word) => self.hear_above(word),
+                News::Word(place, word) => self.hear_below(place, word),
+                News::Output(place, stream, bytes) => self.take_flow(place, stream, &bytes),
+                News::Stdin(bytes) => self.take_stdin(&bytes),
+                News::Keys(from, bytes) => self.take_keys(from, bytes),
+                News::Lost { end: End::Parent, problem, .. } => {
+                    self.tell(Input::ParentLost(problem));
+                }
+                News::Lost { end: End::Child(place), problem, .. } => {
+                    self.lose_below(place, problem);
+                }
+            }
+        }
+    }
+
+    fn hear_above(&mut self, word: Down) {
+        match word {
+            Down::OutputCredit { stream, bytes } => self.outputs.grant(stream, bytes),
+            Down::Spec { .. } => {}
+            word => self.tell(Input::FromParent(word)),
+        }
+    }
+
+    fn hear_below(&mut self, place: usize, word: Up) {
+        match word {
+            Up::StdinCredit { bytes } => {
+                self.feed.grant(place, bytes);
+                self.feed_one(Receiver::Below(place));
+            }
+            Up::StdinUnwanted { switches } => {
+                self.feed.drop_out_below(place, switches);
+                self.offer_credit();
+            }
+            Up::Drained => {
+                self.flows.drained(place);
+                self.tell(Input::FromChild(place, Up::Drained));
+            }
+            word => self.tell(Input::FromChild(place, word)),
+        }
+    }
+
+    /// Those below get the specification, whenever they connect.
+    pub(super) fn pass_on_specification(&mut self, encoded: &[u8]) {
+        let bytes = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
+        self.branches.send_down_all(&Down::Spec { bytes });
+        for chunk in encoded.chunks(SPEC_CHUNK) {
+            self.branches.send_bytes_down_all(TreeKind::Spec, chunk);
+        }
+    }
+
+    pub(super) fn lose_below(&mut self, place: usize, problem: String) {
+        self.flows.lose(place);
+        self.end_feeding(Receiver::Below(place));
+        self.tell(Input::ChildLost(place, problem));
+    }
+
+    /// Sends a command to all below; keys go before the release of a fence.
+    pub(super) fn send_down(&mut self, word: &Down) {
+        if *word == Down::Release {
+            for piece in self.fresh.take() {
+                self.branches.send_bytes_down_all(TreeKind::Keys, &piece);
+            }
+        }
+        self.branches.send_down_all(word);
+        // What this host does for it may take a while.
+        self.branches.flush();
+    }
+
+    /// Says a word to the one above; keys go before the entry into a fence.
+    pub(super) fn send_up(&mut self, mut word: Up) {
+        word.shorten();
+        if matches!(word, Up::Entered { .. }) {
+            for piece in self.fresh.take() {
+                self.branches.send_bytes(End::Parent, TreeKind::Keys, &piece);
+            }
+        }
+        self.branches.send_up(&word);
+    }
+
+    pub(super) const fn is_root(&self) -> bool {
+        self.order.place == 0
+    }
+
+    /// Keys and values of other hosts: into our own store, and on to where they are still unknown.
+    fn take_keys(&mut self, from: End, piece: Vec<u8>) {
+        let Ok(pairs) = pmi_proto::pairs::read(&piece) else {
+            log::warn!("malformed keys and values from another manager");
+            return;
+        };
+        for (key, value) in pairs {
+            if self.kvs.put(key, value).is_err() {
+                log::warn!("the key-value space of the job is full");
+                break;
+            }
+        }
+        match from {
+            End::Child(_) => self.fresh.push(piece),
+            End::Parent => self.branches.send_bytes_down_all(TreeKind::Keys, &piece),
+        }
+    }
+
+    /// The root hears which process runs each rank.
+    pub(super) fn learn_pids(&mut self, pids: &[(Rank, u32)]) {
+        for &(rank, pid) in pids {
+            if let Some(known) = self.pids.get_mut(rank.index()) {
+                *known = pid;
+                self.labels[rank.index()] = self.label_of(rank, pid);
+            }
+        }
+    }
+
+    /// Whether all that this host and those below it wrote has gone up.
+    pub(super) fn is_all_up(&self) -> bool {
+        let nothing_waits = |class| self.branches.queued(End::Parent, class) == 0;
+        self.is_root() || (nothing_waits(Class::Out) && nothing_waits(Class::Err))
+    }
+
+    /// Hands what the uplinks may send to the link above, and gives credit to those below.
+    pub(super) fn move_output(&mut self) {
+        for stream in Stream::BOTH {
+            while let Some(frame) = self.outputs.next_payload(stream) {
+                self.branches.send_bytes(End::Parent, TreeKind::Output(stream), &frame);
+            }
+        }
+        for (place, stream, bytes) in self.flows.take_credit() {
+            self.branches.send_down(place, &Down::OutputCredit { stream, bytes });
+        }
+    }
+}

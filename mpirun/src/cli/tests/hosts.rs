@@ -1,0 +1,160 @@
+//! Where ranks run, as far as the command line says.
+
+use std::io::Write as _;
+
+use mpd_proto::job::{Binding, HostWish, PlacementSpec, RankOrder};
+
+use super::*;
+
+fn placement(line: &str) -> PlacementSpec {
+    spec(line).placement
+}
+
+/// Hosts as a list would have them.
+fn written(hosts: &[HostWish]) -> String {
+    let word = |host: &HostWish| match host.slots {
+        Some(slots) => format!("{}:{slots}", host.name),
+        None => host.name.clone(),
+    };
+    hosts.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
+fn hosts(line: &str) -> String {
+    written(&placement(line).hosts)
+}
+
+/// `line` with FILE standing for a host file of these `contents`.
+fn with_file(line: &str, contents: &str) -> Result<String, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(contents.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
+    match parse(&caller(&words(&line.replace("FILE", path)))) {
+        Ok(Request::Run(run)) => Ok(written(&run.spec.placement.hosts)),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.to_string().replace(path, "FILE")),
+    }
+}
+
+#[test]
+fn without_a_wish_every_member_is_used() {
+    for line in ["a", "-hosts all a", "-gn 2 : a"] {
+        assert_eq!(placement(line), PlacementSpec::default(), "{line}");
+    }
+    assert_eq!(argset("a").hosts, None);
+}
+
+#[test]
+fn hosts_are_listed_with_slots_and_ranges() {
+    assert_eq!(hosts("-hosts a:4,b[1-3],[fe80::1]:2 p"), "a:4,b1,b2,b3,fe80::1:2");
+    assert_eq!(hosts("--hosts=c,a,c p"), "c,a,c", "order and repetitions are kept");
+    assert_eq!(hosts("p : -hosts a q"), "a", "wherever it stands");
+    assert_eq!(problem("-hosts a -hosts b p"), "-hosts a and -hosts b contradict each other");
+    for (line, text) in [
+        ("-hosts a,,b p", "there is a comma with no host beside it"),
+        ("-hosts a:0 p", "'a:0' is not a number of CPUs"),
+        ("-hosts a:x p", "'a:x' is not a number of CPUs"),
+        ("-hosts -x p", "'-x' is not the name of a host"),
+        ("-hosts c[3-1] p", "'c[3-1]' has a bad range"),
+        ("-host c[1-9999] p", "more than 8192 hosts"),
+    ] {
+        assert!(problem(line).contains(text), "{line}: {}", problem(line));
+    }
+    assert_eq!(problem_of(&["-hosts", "", "p"]), "-hosts \"\": the value is empty");
+}
+
+#[test]
+fn a_program_may_have_hosts_of_its_own() {
+    let s = spec("-host a -n 1 p : -n 3 q : -H b:2,c r : -host all t");
+    let own: Vec<_> = s.argsets.iter().map(|a| a.hosts.as_deref().map(written)).collect();
+    assert_eq!(own, [Some("a".into()), None, Some("b:2,c".into()), Some(String::new())]);
+    assert!(s.placement.hosts.is_empty());
+    let s = spec("-ghost x : p : -host a q");
+    let own: Vec<_> = s.argsets.iter().map(|a| a.hosts.as_deref().map(written)).collect();
+    assert_eq!(own, [Some("x".into()), Some("a".into())]);
+    assert_eq!(
+        problem("-host a : p"),
+        "-host a has no program after it; for all programs it is -ghost"
+    );
+}
+
+#[test]
+fn a_host_file_is_understood_in_the_forms_of_all_launchers() {
+    let text = "# ours\na\nb:2\nc slots=4\n\nd[1-2]:1 ifhn=d[1-2]-ib user=me port=22 # more\na\n";
+    for option in ["-f", "-machinefile", "--hostfile"] {
+        let read = with_file(&format!("{option} FILE p"), text);
+        assert_eq!(read.unwrap(), "a,b:2,c:4,d1:1,d2:1,a");
+    }
+    for (contents, expected) in [
+        ("", "mpirun: -f FILE: there is no host in the file"),
+        ("a\nb cpus=3", "mpirun: -f FILE: line 2: 'cpus=3' follows the host: only slots=N,"),
+        ("a:0", "mpirun: -f FILE: line 1: 'a:0' is not a number of CPUs"),
+    ] {
+        let error = with_file("-f FILE p", contents).unwrap_err();
+        assert!(error.starts_with(expected), "{contents:?}: {error}");
+    }
+    assert_eq!(with_file("-f FILE -hosts a,b p", "a\nb").unwrap(), "a,b", "the same twice");
+    let error = with_file("-f FILE -hosts a p", "b").unwrap_err();
+    assert!(error.contains("-f FILE and -hosts a contradict each other"), "{error}");
+    assert_eq!(
+        problem("-f /no/such p"),
+        "-f /no/such: cannot read the file: No such file or directory"
+    );
+}
+
+#[test]
+fn hosts_can_be_excluded() {
+    assert_eq!(placement("-exclude ^h3 --exclude h[5-6],h3 p").exclude, ["h3", "h5", "h6", "h3"]);
+    assert_eq!(placement("-nolocal p").exclude, ["localhost"]);
+    assert!(problem("-exclude ^ p").contains("there is a comma with no host beside it"));
+    assert!(problem("-exclude a,^b p").contains("'^b' is not the name of a host"));
+}
+
+#[test]
+fn ranks_are_spread_as_it_is_said() {
+    for option in ["-ppn", "-perhost", "-N", "--npernode"] {
+        assert_eq!(placement(&format!("{option} 2 p")).per_host, Some(2));
+    }
+    assert_eq!(placement("-rr p").order, RankOrder::RoundRobin);
+    assert_eq!(placement("-g 2 p").group, Some(2));
+    assert!(!placement("-1 p").here_first);
+    assert!(placement("-print-rank-map p").print_rank_map);
+    assert_eq!(problem("-ppn 0 p"), "-ppn 0: the number of processes must be at least 1");
+    assert_eq!(problem("-g x p"), "-g x: \"x\" is not a number of processes");
+    assert_eq!(problem("-ppn 2 -N 3 p"), "-ppn 2 and -N 3 contradict each other");
+    assert_eq!(
+        problem("-ppn 3 -g 2 p"),
+        "3 processes on each host cannot be groups of 2: make it a multiple"
+    );
+}
+
+#[test]
+fn ranks_can_be_bound() {
+    assert_eq!(placement("-bind-to core p").binding, Binding::Core);
+    assert_eq!(placement("--binding=numa p").binding, Binding::Numa);
+    assert_eq!(placement("-bind-to none p").binding, Binding::None);
+    assert_eq!(
+        problem("-bind-to socket p"),
+        "-bind-to socket: it must be 'none', 'core', 'numa' or 'slots'"
+    );
+}
+
+#[test]
+fn a_dry_run_shows_the_wish() {
+    let line = "-dry-run -hosts a:4,b,[fe80::1]:2 -exclude c,d -ppn 4 -rr -g 2 -1 -bind-to core \
+                -print-rank-map p : -host e q : -host all r";
+    let Ok(Request::DryRun(text)) = parse(&caller(&words(line))) else { panic!() };
+    for line in [
+        "hosts: a:4 b [fe80::1]:2",
+        "excluded hosts: c d",
+        "processes per host: 4",
+        "order: each host in turn",
+        "group size: 2",
+        "first host: the next in the ring",
+        "bound to: core",
+        "print rank map: yes",
+        "  hosts: e",
+        "  hosts: all",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+}

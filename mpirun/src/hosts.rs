@@ -1,0 +1,47 @@
+//! The options that name hosts: `-hosts`, `-host`, `-f` and `-exclude`. Which of them are in the ring
+//! the daemon knows; here they are only read.
+
+use std::path::Path;
+
+use mpd_proto::hosts::{HostEntry, parse_file, parse_list};
+use mpd_proto::job::HostWish;
+
+use crate::configfile;
+use crate::scan::Setting;
+use crate::usage::{Usage, plain};
+
+/// The hosts of a list like `a:4,b[1-9]`; none for `all`, which is every member.
+pub(crate) fn list(setting: &Setting) -> Result<Vec<HostWish>, Usage> {
+    match entries(setting, setting.text()?)? {
+        entries if entries.len() == 1 && setting.value() == "all" => Ok(Vec::new()),
+        entries => Ok(entries.into_iter().map(wish).collect()),
+    }
+}
+
+/// The names of a list of hosts to avoid, which other launchers begin with `^`.
+pub(crate) fn excluded(setting: &Setting) -> Result<Vec<String>, Usage> {
+    let text = setting.text()?;
+    let entries = entries(setting, text.strip_prefix('^').unwrap_or(text))?;
+    Ok(entries.into_iter().map(|entry| entry.host).collect())
+}
+
+/// The hosts of a file, in its order.
+pub(crate) fn file(setting: &Setting, directory: &Path) -> Result<Vec<HostWish>, Usage> {
+    let path = directory.join(setting.nonempty()?);
+    let bytes = configfile::read(&path)
+        .map_err(|e| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e))))?;
+    let entries = parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))?;
+    match entries.is_empty() {
+        true => Err(Usage::new(format!("{setting}: there is no host in the file"))),
+        false => Ok(entries.into_iter().map(wish).collect()),
+    }
+}
+
+fn entries(setting: &Setting, text: &str) -> Result<Vec<HostEntry>, Usage> {
+    setting.nonempty()?;
+    parse_list(text).map_err(|e| setting.error(e))
+}
+
+fn wish(entry: HostEntry) -> HostWish {
+    HostWish { name: entry.host, slots: entry.ncpus }
+}
