@@ -29,8 +29,10 @@ const OPENING_PATIENCE: Duration = Duration::from_secs(10);
 const MAX_CONSOLES: usize = 4096;
 const MIN_CONSOLES: usize = 8;
 
-/// A watching console that leaves so much unread is closed.
+/// A watching console that leaves so much unread is closed, and one that is told of all jobs, which may
+/// be much at once.
 const MAX_UNREAD: usize = 1 << 20;
+const MAX_UNREAD_JOBS: usize = 32 << 20;
 
 /// Tokens below are the daemon's own.
 const FIRST_TOKEN: usize = 16;
@@ -244,7 +246,11 @@ impl Peers {
             peer.state = State::Leaving;
             peer.since = now;
         }
-        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > MAX_UNREAD) {
+        let most = match reply {
+            ConsoleReply::Jobs { .. } => MAX_UNREAD_JOBS,
+            _ => MAX_UNREAD,
+        };
+        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most) {
             self.peers.remove(&token);
             return false;
         }

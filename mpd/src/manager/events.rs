@@ -193,6 +193,7 @@ impl Process {
         let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
         self.tell(Input::Pids(pids));
         if self.starting.is_none() {
+            self.report_ranks();
             self.tell(Input::Started);
         }
     }
@@ -293,6 +294,7 @@ impl Process {
         let Some(rundir) = self.order.rundir.clone() else { return };
         if self.daemon.register(self.poll.registry(), &rundir, &self.order) {
             log::info!("registered with the new daemon");
+            self.report_ranks();
         } else {
             self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
         }

@@ -10,8 +10,8 @@ use crate::daemon::jobs::Root;
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
-/// Hosts in one reply to a console: so many answers fit a frame.
-const HOSTS_PER_REPLY: usize = 128;
+/// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
+const HOSTS_PER_REPLY: usize = 32;
 
 /// A host that has more to say than so many pages is cut short.
 const MAX_PAGES: u32 = 1024;
