@@ -98,9 +98,25 @@ impl Daemon {
     pub(crate) fn hear(&mut self) -> (Vec<Told>, bool) {
         let mut told = Vec::new();
         self.ready = false;
+        // What came with the job may be links already, and no more is read before those are taken.
+        self.take_orders(&mut told);
         let Some(conn) = &mut self.conn else { return (told, true) };
         let filled = conn.fill();
-        loop {
+        self.take_orders(&mut told);
+        match filled {
+            Ok(Filled::Empty) => {}
+            Ok(Filled::More) => self.ready = true,
+            Ok(Filled::Closed) => self.conn = None,
+            Err(e) => {
+                log::warn!("the daemon cannot be heard: {e}");
+                self.conn = None;
+            }
+        }
+        (told, self.conn.is_some())
+    }
+
+    fn take_orders(&mut self, told: &mut Vec<Told>) {
+        while let Some(conn) = &mut self.conn {
             match conn.next_frame() {
                 Ok(Some((_, payload))) => match frame::decode_message(payload) {
                     Ok(order) => told.extend(understood(order, conn)),
@@ -109,19 +125,13 @@ impl Daemon {
                         self.refused |= matches!(refusal, Ok(ConsoleReply::Refused { .. }));
                     }
                 },
-                Ok(None) => break,
-                Err(_) => {
+                Ok(None) => return,
+                Err(e) => {
+                    log::warn!("the daemon broke the protocol: {e}");
                     self.conn = None;
-                    return (told, false);
                 }
             }
         }
-        match filled {
-            Ok(Filled::Empty) => {}
-            Ok(Filled::More) => self.ready = true,
-            Ok(Filled::Closed) | Err(_) => self.conn = None,
-        }
-        (told, self.conn.is_some())
     }
 
     pub(crate) const fn has_work(&self) -> bool {
