@@ -70,12 +70,12 @@ impl Process {
         self.serve_sources();
         self.expire();
         self.serve_flows();
-        // Behind all that was read or expired: it may have opened a gate.
-        self.flush_outputs();
         let now = self.now();
         self.machine.flush(now);
         self.perform_outputs();
         self.move_output();
+        // Behind all that was read, expired or sent: it may have opened a gate.
+        self.flush_outputs();
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();

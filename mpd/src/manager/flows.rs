@@ -32,6 +32,11 @@ impl Flows {
         self.flows.get_mut(&(place, stream))
     }
 
+    /// The same, to look at.
+    pub(crate) fn get(&self, place: usize, stream: Stream) -> Option<&Inflow> {
+        self.flows.get(&(place, stream))
+    }
+
     /// Flows with records that nobody has taken yet.
     pub(crate) fn waiting(&self) -> Vec<(usize, Stream)> {
         let waiting = self.flows.iter().filter(|(_, flow)| !flow.is_empty());
@@ -43,9 +48,15 @@ impl Flows {
         self.undrained.remove(&place);
     }
 
-    /// `place` is lost; what came from it before still counts.
+    /// `place` is lost; what came from it before still counts, but a line without an end keeps nobody
+    /// out any longer.
     pub(crate) fn lose(&mut self, place: usize) {
         self.undrained.remove(&place);
+        for stream in Stream::BOTH {
+            if let Some(flow) = self.flows.get_mut(&(place, stream)) {
+                flow.break_off();
+            }
+        }
     }
 
     /// Whether nothing waits and nothing more comes.

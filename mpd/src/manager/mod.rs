@@ -354,7 +354,8 @@ impl Process {
             || !self.talking.is_empty()
             || self.console.has_work()
             || self.daemon.has_work()
-            || self.branches.has_work();
+            || self.branches.has_work()
+            || self.has_flow_to_serve();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -13,6 +13,7 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::inflow::Inflow;
 use mpd_proto::stdio::input::Stdin;
 use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
@@ -376,6 +377,18 @@ impl Process {
         }
     }
 
+    /// Whether something of the managers below could be passed on now: the gate that kept it out was
+    /// opened by somebody who had his turn after it.
+    pub(super) fn has_flow_to_serve(&self) -> bool {
+        self.flows.waiting().into_iter().any(|(place, stream)| {
+            let next = self.flows.get(place, stream).and_then(Inflow::peek);
+            next.is_some_and(|next| {
+                let route = self.outputs.route(next.source().unwrap_or(Rank(0)), stream);
+                self.outputs.sinks[route].admits_item(&next, stream)
+            })
+        })
+    }
+
     fn serve_flow(&mut self, place: usize, stream: Stream) {
         let now = self.now();
         let mut trouble = None;
@@ -384,12 +397,7 @@ impl Process {
             let source = next.source();
             let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
             let sink = &mut self.outputs.sinks[route];
-            let admitted = match &next {
-                Item::Piece { rank, .. } => sink.admits(&alone(*rank), stream),
-                Item::Merged { ranks, .. } => sink.admits(ranks, stream),
-                Item::Ended { .. } => true,
-            };
-            if !admitted {
+            if !sink.admits_item(&next, stream) {
                 break;
             }
             let label = source.and_then(|rank| self.labels.get(rank.index()));
