@@ -58,21 +58,18 @@ fn run(name: &str, job: Job) -> Result<ExitCode> {
 /// Writes the reports that were asked for.
 fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
     let ends = finished.run.ends();
-    let (id, host) = match finished.run.job() {
-        Some((id, host)) => (id.to_string(), host.as_str()),
-        None => (String::new(), ""),
-    };
+    let id = finished.run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
     let write = |path: &Path, text: String| {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     if let Some(path) = &wanted.status_file {
-        write(path, exits::render_status_file(&id, host, ends))?;
+        write(path, exits::render_status_file(&id, ends))?;
     }
     if let Some(path) = &wanted.ecfn {
-        write(path, exits::render_ecfn(&id, host, ends))?;
+        write(path, exits::render_ecfn(&id, ends))?;
     }
     if wanted.print_all {
-        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(host, ends).trim_end());
+        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends).trim_end());
     }
     Ok(())
 }

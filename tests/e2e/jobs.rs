@@ -6,26 +6,7 @@ use mpd_proto::message::{
 use mpd_proto::rankset::RankSet;
 
 use crate::manager::{Orphaned, order};
-use crate::members::Members;
 use crate::run::wait_until;
-
-/// All jobs, as this daemon lists them, until there are no more replies.
-fn listed(ring: &Members, index: usize) -> Vec<HostedPart> {
-    let mut console = ring.console(index, RingRequest::Jobs);
-    let mut all = Vec::new();
-    loop {
-        match console.answer(None) {
-            Ok(ConsoleReply::Jobs { jobs, more, missing, .. }) => {
-                assert!(missing.is_empty(), "{missing:?}");
-                all.extend(jobs);
-                if !more {
-                    return all;
-                }
-            }
-            other => panic!("no listing: {other:?}"),
-        }
-    }
-}
 
 #[test]
 fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
@@ -45,8 +26,8 @@ fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
         let count = |all: &[HostedPart]| -> usize {
             all.iter().flat_map(|hosted| &hosted.part.runs).map(|run| run.pids.len()).sum()
         };
-        wait_until("all are listed", || count(&listed(&host.ring, index)) == ranks as usize);
-        let all = listed(&host.ring, index);
+        wait_until("all are listed", || count(&host.ring.listed(index)) == ranks as usize);
+        let all = host.ring.listed(index);
         assert!(all.iter().all(|hosted| hosted.host.as_str() == "d1"));
         assert!(all.iter().all(|hosted| hosted.part.alias.as_deref() == Some("x")));
         assert!(all.iter().all(|hosted| hosted.part.manager == std::process::id()));

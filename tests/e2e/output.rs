@@ -44,17 +44,25 @@ fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
     assert_eq!(output.exit_code(), Some(0), "{output}");
     for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
         let labelled = !options.is_empty();
-        check_stream(bytes, labelled, |rank| Lines::new(seed, rank, stream, max), count);
+        let lines = |rank| Lines::new(seed, rank, stream, max);
+        check_stream(bytes, RANKS, labelled, lines, count);
     }
 }
 
-fn check_stream(bytes: &[u8], labelled: bool, lines: impl Fn(usize) -> Lines, count: usize) {
-    let mut expected: Vec<_> = (0..RANKS).map(|rank| lines(rank).take(count)).collect();
+/// Checks that `bytes` are `count` whole lines of each of so many ranks, each rank's in their order.
+pub(crate) fn check_stream(
+    bytes: &[u8],
+    ranks: usize,
+    labelled: bool,
+    lines: impl Fn(usize) -> Lines,
+    count: usize,
+) {
+    let mut expected: Vec<_> = (0..ranks).map(|rank| lines(rank).take(count)).collect();
     let bytes = bytes.strip_suffix(b"\n").expect("the last line is whole");
     for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let (label, line) = if labelled { split_label(line) } else { (None, line) };
         let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
-        let rank = rank_of(line).filter(|rank| *rank < RANKS);
+        let rank = rank_of(line).filter(|rank| *rank < ranks);
         let rank = rank.unwrap_or_else(|| panic!("line {number} is of nobody: {shown}"));
         if labelled {
             assert_eq!(label, Some(rank), "line {number} bears another's label: {shown}");
@@ -213,7 +221,7 @@ fn a_reader_that_stops_and_goes_on_gets_every_byte() {
     let mut bytes = Vec::new();
     Read::read_to_end(&mut pipe, &mut bytes).expect("a pipe");
     job.wait().code(0).quiet();
-    check_stream(&bytes, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 500);
+    check_stream(&bytes, RANKS, false, |rank| Lines::new(21, rank, Stream::Out, 100_000), 500);
 }
 
 #[test]

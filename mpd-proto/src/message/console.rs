@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, Rank};
+use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
+use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
@@ -270,11 +271,13 @@ pub enum JobNews {
         /// The failure.
         failure: Failure,
     },
-    /// The ends of consecutive ranks, sent at the end if the specification asks for them.
+    /// The ends of ranks of one host, sent at the end if the specification asks for them.
     Ends {
-        /// The first of them.
-        first: Rank,
-        /// Process id and end of each.
+        /// The host.
+        host: String,
+        /// The ranks.
+        ranks: RankSet,
+        /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
     },
     /// Something worth a line to the user that is not the end of the job.

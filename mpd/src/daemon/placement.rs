@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use mpd_io::random;
 use mpd_proto::job::{JobSpec, Share, Shares};
-use mpd_proto::placement::{Candidate, PlacedHost, place};
+use mpd_proto::placement::{Candidate, PlacedHost, place, rank_map};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
 
 /// Lines that a user would still read.
@@ -38,9 +38,13 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
     let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    let shares = Shares::new(shares, spec.size())?;
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
-    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices })
+    if spec.placement.print_rank_map {
+        notices.push(rank_map(shares.iter().map(|share| (&share.member, &share.ranks))));
+    }
+    Ok(Plan { shares, notices })
 }
 
 fn candidate(record: &Record) -> Candidate {

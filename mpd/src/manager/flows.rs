@@ -28,13 +28,13 @@ impl Flows {
     }
 
     /// The flow of a stream of a place.
-    pub(crate) fn get_mut(&mut self, place: usize, stream: Stream) -> Option<&mut Inflow> {
-        self.flows.get_mut(&(place, stream))
-    }
-
-    /// The same, to look at.
     pub(crate) fn get(&self, place: usize, stream: Stream) -> Option<&Inflow> {
         self.flows.get(&(place, stream))
+    }
+
+    /// The same, to fill it and to take from it.
+    pub(crate) fn get_mut(&mut self, place: usize, stream: Stream) -> Option<&mut Inflow> {
+        self.flows.get_mut(&(place, stream))
     }
 
     /// Flows with records that nobody has taken yet.

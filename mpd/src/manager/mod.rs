@@ -355,7 +355,7 @@ impl Process {
             || self.console.has_work()
             || self.daemon.has_work()
             || self.branches.has_work()
-            || self.has_flow_to_serve();
+            || self.flows_may_go_on();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -74,11 +74,7 @@ impl Process {
     }
 
     fn tell_failed(&mut self, host: Option<DaemonName>, failure: Failure) {
-        let own = self.order.shares.get(0).map(|share| &share.member);
-        let host = match host {
-            Some(name) if Some(&name) != own => name.to_string(),
-            _ => self.order.host.clone(),
-        };
+        let host = host.map_or_else(|| self.order.host.clone(), |name| name.to_string());
         self.console.tell(&JobNews::Failed { host, failure });
     }
 
@@ -99,11 +95,16 @@ impl Process {
     /// The last words, when nothing of the job is left anywhere.
     fn finish(&mut self, code: u8) {
         if self.spec.report_ends {
-            let ranks = (0..).map(Rank).zip(&self.pids);
-            let ends: Vec<_> = ranks.map(|(rank, &pid)| (pid, self.machine.end_of(rank))).collect();
-            let firsts = (0..self.spec.size()).step_by(ENDS_PER_MESSAGE);
-            for (first, part) in firsts.zip(ends.chunks(ENDS_PER_MESSAGE)) {
-                self.console.tell(&JobNews::Ends { first: Rank(first), ends: part.to_vec() });
+            for share in self.order.shares.iter() {
+                let all: Vec<Rank> = share.ranks.ranks().collect();
+                for part in all.chunks(ENDS_PER_MESSAGE) {
+                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    self.console.tell(&JobNews::Ends {
+                        host: share.member.to_string(),
+                        ranks: part.iter().copied().collect(),
+                        ends: part.iter().map(end).collect(),
+                    });
+                }
             }
         }
         self.console.tell(&JobNews::Ended { code });

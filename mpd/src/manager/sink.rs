@@ -246,15 +246,6 @@ impl Sink {
             && !self.mergers.as_ref().is_some_and(ahead)
     }
 
-    /// Whether what came from below may be taken now.
-    pub(crate) fn admits_item(&self, item: &Item<'_>, stream: Stream) -> bool {
-        match item {
-            Item::Piece { rank, .. } => self.admits(&alone(*rank), stream),
-            Item::Merged { ranks, .. } => self.admits(ranks, stream),
-            Item::Ended { .. } => true,
-        }
-    }
-
     /// Most bytes to read of a source at once.
     pub(crate) const fn at_once(&self) -> usize {
         if self.mergers.is_some() { merge::AT_ONCE } else { usize::MAX }

@@ -377,16 +377,14 @@ impl Process {
         }
     }
 
-    /// Whether something of the managers below could be passed on now: the gate that kept it out was
-    /// opened by somebody who had his turn after it.
-    pub(super) fn has_flow_to_serve(&self) -> bool {
-        self.flows.waiting().into_iter().any(|(place, stream)| {
+    /// Whether something that came from below may be passed on now: what was taken of one flow, or
+    /// written, can have opened the gate to another that was looked at before.
+    pub(super) fn flows_may_go_on(&self) -> bool {
+        let admitted = |(place, stream)| {
             let next = self.flows.get(place, stream).and_then(Inflow::peek);
-            next.is_some_and(|next| {
-                let route = self.outputs.route(next.source().unwrap_or(Rank(0)), stream);
-                self.outputs.sinks[route].admits_item(&next, stream)
-            })
-        })
+            next.is_some_and(|item| self.outputs.admits(&item, stream))
+        };
+        self.flows.waiting().into_iter().any(admitted)
     }
 
     fn serve_flow(&mut self, place: usize, stream: Stream) {
@@ -394,12 +392,12 @@ impl Process {
         let mut trouble = None;
         let Some(flow) = self.flows.get_mut(place, stream) else { return };
         while let Some(next) = flow.peek() {
+            if !self.outputs.admits(&next, stream) {
+                break;
+            }
             let source = next.source();
             let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
             let sink = &mut self.outputs.sinks[route];
-            if !sink.admits_item(&next, stream) {
-                break;
-            }
             let label = source.and_then(|rank| self.labels.get(rank.index()));
             let label = label.map_or(&[][..], Vec::as_slice);
             let Some(item) = flow.pop() else { break };
@@ -435,13 +433,10 @@ fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid:
     })
 }
 
-/// The name of the host that runs a rank: of this one its own, of another its daemon's.
+/// The name of the host that runs a rank, as the ring knows it.
 fn host_of(order: &StartJob, rank: Rank) -> String {
     let place = order.shares.place_of_rank(rank).unwrap_or(0);
-    match order.shares.get(place) {
-        Some(share) if place != order.place as usize => share.member.to_string(),
-        _ => order.host.clone(),
-    }
+    order.shares.get(place).map_or_else(|| order.host.clone(), |share| share.member.to_string())
 }
 
 /// Who takes input for `ranks` here: some of this host, and managers directly below.
