@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 use log::LevelFilter;
-use mpd_io::ringname::RingName;
 use mpd_io::keyfile;
+use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::ring::Instance;
 

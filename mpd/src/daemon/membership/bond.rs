@@ -77,9 +77,8 @@ impl Membership {
     pub(crate) fn review_bond(&mut self, hands: &mut Hands<'_>, is_needed: bool) {
         let Some(bond) = &mut self.bond else { return };
         let ring = &self.ring;
-        let is_live = |life| {
-            ring.records().any(|r| r.instance == life && r.standing == Standing::Live)
-        };
+        let is_live =
+            |life| ring.records().any(|r| r.instance == life && r.standing == Standing::Live);
         let is_lost = bond.is_lost(hands.now, is_live);
         if is_needed || self.leaving != Leaving::No {
             return;
@@ -104,7 +103,13 @@ mod tests {
 
     fn follower() -> Bond {
         let launcher = Some(Instance::from_bytes([7; 16]));
-        Bond { launcher, dismissed: false, missed_since: None, pulse: PULSE, next_look: Some(Time::ZERO) }
+        Bond {
+            launcher,
+            dismissed: false,
+            missed_since: None,
+            pulse: PULSE,
+            next_look: Some(Time::ZERO),
+        }
     }
 
     #[test]
