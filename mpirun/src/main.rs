@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use mpd_proto::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, ExitReports, Request, Run as Job};
+use mpirun::launch::Submission;
 use mpirun::session::{self, Finished};
 use mpirun::{docs, exits, launch};
 
@@ -47,9 +48,14 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
     }
 }
 
-fn run(name: &str, job: Job) -> Result<ExitCode> {
-    let signals = session::catch_signals()?;
-    let submitted = launch::submit(&job.spec)?;
+fn run(name: &str, mut job: Job) -> Result<ExitCode> {
+    let mut signals = session::catch_signals()?;
+    let submitted = match launch::submit(&mut job, &mut signals)? {
+        Submission::Done(submitted) => submitted,
+        Submission::Interrupted(signal) => {
+            return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
+        }
+    };
     let finished = session::accompany(name, &job.spec, job.verbose, submitted, signals)?;
     report(&job.exits, &finished)?;
     Ok(ExitCode::from(finished.code))

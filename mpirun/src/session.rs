@@ -100,7 +100,7 @@ pub fn accompany(
         verbose,
     };
     let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
-    let (conn, private) = submitted.into_parts();
+    let Submitted { conn, private } = submitted;
     let mut session = Session {
         messages: Messages::new(name),
         poll: Poll::new().context("cannot make an event queue")?,

@@ -40,6 +40,8 @@ const FIRST_TOKEN: usize = 16;
 /// What a connection is at present.
 #[derive(Debug)]
 enum State {
+    /// Nothing said yet, by the mpirun of a private ring: it submits when all hosts are there.
+    Owner,
     /// Nothing said yet.
     ExpectOpening,
     /// A console whose specification is coming.
@@ -64,6 +66,8 @@ struct Peer {
 pub(crate) struct Peers {
     most_consoles: usize,
     peers: BTreeMap<usize, Peer>,
+    /// The mpirun that a private ring is for, until its job has it.
+    owner: Option<usize>,
     next: usize,
     ready: BTreeSet<usize>,
 }
@@ -85,6 +89,7 @@ impl Peers {
         Self {
             most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
             peers: BTreeMap::new(),
+            owner: None,
             next: 0,
             ready: BTreeSet::new(),
         }
@@ -100,7 +105,18 @@ impl Peers {
         if uid != geteuid().as_raw() {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
-        self.insert(registry, conn, State::ExpectOpening, now)
+        self.insert(registry, conn, State::ExpectOpening, now).map(|_| ())
+    }
+
+    /// Takes the connection of the mpirun that this private daemon is for.
+    pub(crate) fn add_owner(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        now: Time,
+    ) -> io::Result<()> {
+        self.owner = Some(self.insert(registry, conn, State::Owner, now)?);
+        Ok(())
     }
 
     fn insert(
@@ -109,14 +125,14 @@ impl Peers {
         conn: Conn,
         state: State,
         now: Time,
-    ) -> io::Result<()> {
+    ) -> io::Result<usize> {
         let token = FIRST_TOKEN + self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
         self.peers.insert(token, Peer { conn, state, since: now });
         self.ready.insert(token);
-        Ok(())
+        Ok(token)
     }
 
     /// An event came for `token`.
@@ -130,8 +146,9 @@ impl Peers {
         !self.ready.is_empty()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+    /// Whether the mpirun of a private ring is still to submit its job, or to hear why it cannot.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some_and(|token| self.peers.contains_key(&token))
     }
 
     /// When the next unfinished opening runs out of patience.
@@ -220,7 +237,10 @@ impl Peers {
                         log::warn!("job refused: {problem:#}");
                         let problem = format!("{problem:#}");
                         peer.conn.send(&ConsoleReply::Refused { problem });
-                        let _ = self.insert(registry, peer.conn, State::Leaving, now);
+                        let inserted = self.insert(registry, peer.conn, State::Leaving, now);
+                        if self.owner == Some(token) {
+                            self.owner = inserted.ok();
+                        }
                     }
                 }
             }
@@ -293,7 +313,7 @@ impl Peer {
 
     /// Whether it has only so long to say what it wants, or to read the answer.
     const fn is_timed(&self) -> bool {
-        !matches!(self.state, State::Manager(_) | State::Asking)
+        !matches!(self.state, State::Manager(_) | State::Asking | State::Owner)
     }
 
     /// Reads and answers. The flag says that more may be there to read.
@@ -344,7 +364,7 @@ impl Peer {
             return Ok(None);
         };
         match (&mut self.state, kind) {
-            (State::ExpectOpening, Kind::Control) => {
+            (State::Owner | State::ExpectOpening, Kind::Control) => {
                 let opening = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 self.open(jobs, opening)
             }

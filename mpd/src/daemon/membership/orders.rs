@@ -25,7 +25,7 @@ impl Membership {
                 OrderAnswer::Done
             }
             Ok(Order::LeaveAll) => {
-                self.leave(hands.now, Farewell::WithAll);
+                self.dismiss(hands.now);
                 OrderAnswer::Done
             }
             Ok(Order::ListJobs { page }) => {
