@@ -10,6 +10,7 @@ mod bad_input;
 mod basics;
 mod daemon;
 mod exit_codes;
+mod groups;
 mod job_links;
 mod jobs;
 mod kill;

@@ -202,11 +202,12 @@ impl Process {
     fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
         let mut client = Client::new(self.facts(rank));
         let spawn = &self.spawns[&self.spec.argset_of(rank)];
+        let variables = start::variables_of((&self.spec, &self.order), rank, local);
         let fed = self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, local, FIRST_RANK + local * TOKENS),
+            (&variables, FIRST_RANK + local * TOKENS),
             self.clients.size() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),

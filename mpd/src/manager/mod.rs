@@ -224,7 +224,8 @@ impl Process {
         let place = order.place as usize;
         let share = order.shares.get(place).context("no share is ours")?;
         let clients = Ranks::new(&share.ranks);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
+        let groups = start::group_keys(&spec, &order, clients.all());
+        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
         let mut problem = made.err().map(|e| {
             format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
         });

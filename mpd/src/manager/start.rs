@@ -1,6 +1,6 @@
 //! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -10,6 +10,7 @@ use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
 use mpd_proto::job::{Argset, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
+use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::locate;
@@ -21,8 +22,11 @@ pub(crate) const PMI_FD: usize = 3;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager gives; what the user's environment says of them does not reach a rank.
-const OURS: [&str; 13] = [
+const OURS: [&str; 16] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
+    "MPD_GROUP_KEY",
+    "MPD_GROUP_RANK",
+    "MPD_GROUP_SIZE",
     "MPD_JOB_COOKIE",
     "MPD_JOB_ID",
     "MPD_JOB_TMPDIR",
@@ -134,11 +138,25 @@ fn is_ours(variable: &[u8]) -> bool {
 }
 
 /// The variables that differ from rank to rank; `local` is the rank's number on this host.
-pub(crate) fn variables_of(rank: Rank, local: usize) -> Vec<CString> {
-    [format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")]
-        .into_iter()
-        .filter_map(|text| CString::new(text).ok())
-        .collect()
+pub(crate) fn variables_of(
+    (spec, order): (&JobSpec, &StartJob),
+    rank: Rank,
+    local: usize,
+) -> Vec<CString> {
+    let mut texts = vec![format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")];
+    if let Some(group) = group_of(spec, rank) {
+        let key = GroupKey::new(&order.cookie, group.number);
+        texts.push(format!("MPD_GROUP_KEY={key}"));
+        texts.push(format!("MPD_GROUP_RANK={}", group.rank));
+        texts.push(format!("MPD_GROUP_SIZE={}", group.size));
+    }
+    texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// The keys of the groups that run here.
+pub(crate) fn group_keys(spec: &JobSpec, order: &StartJob, ranks: &[Rank]) -> BTreeSet<GroupKey> {
+    let groups = ranks.iter().filter_map(|&rank| group_of(spec, rank));
+    groups.map(|group| GroupKey::new(&order.cookie, group.number)).collect()
 }
 
 /// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to
