@@ -21,6 +21,7 @@ mod outputs;
 mod perform;
 mod pmi;
 mod ranks;
+mod report;
 mod sink;
 mod start;
 mod stdio;
