@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 
 use crate::cli::Cli;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let writer = OwnedFd::from(writer);
     let spawn = Spawn::new(b"/proc/self/exe", arguments(cli)?, own_environment())?;
     spawn
-        .start(&[null.as_fd(), null.as_fd(), null.as_fd(), writer.as_fd()], &[], None)
+        .start(&[null.as_fd(), null.as_fd(), null.as_fd(), writer.as_fd()], Extra::default(), None)
         .context("cannot start the daemon")?;
     drop(writer);
     let mut word = String::new();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobSpec, MAX_SPEC};
 use mpd_proto::message::{Opening, VERSION};
@@ -93,7 +93,11 @@ fn start_private() -> Result<(Conn, Option<Pid>)> {
         Spawn::new(program.as_os_str().as_bytes(), ["mpd", "--private"], own_environment())?;
     let stderr = std::io::stderr();
     let pid = spawn
-        .start(&[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()], &[], None)
+        .start(
+            &[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()],
+            Extra::default(),
+            None,
+        )
         .with_context(|| format!("cannot start {}", program.display()))?;
     Ok((Conn::new(ours)?, Some(pid)))
 }

@@ -281,8 +281,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to a core, to the cores of a NUMA node, or to its share of the host's \
-         cores (default none)"),
+        "bind each rank to a core of its own, to the cores of a NUMA node, or to its share of the \
+         host's cores (default none), as far as the daemon may use them; when ranks outnumber \
+         cores, cores are given out again from the first"),
     opt(Hosts, Key::PrintRankMap, &["print-rank-map"], &[],
         "print which ranks run where, as in (h1:0-3)(h2:4,6)"),
 

@@ -8,6 +8,7 @@ mod attacker;
 mod attacks;
 mod bad_input;
 mod basics;
+mod binding;
 mod daemon;
 mod exit_codes;
 mod groups;

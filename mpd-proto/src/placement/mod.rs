@@ -16,6 +16,7 @@
 //!
 //! Nothing here knows of instances, managers or links: [`crate::job::Shares`] are made of the result.
 
+pub mod binding;
 mod error;
 mod group;
 mod members;

@@ -1,13 +1,12 @@
 //! The ranks: their process, pipes and PMI socket. Owns descriptors, decides nothing.
 
-use std::ffi::CString;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::spawn::{Spawn, SpawnError};
+use mpd_io::spawn::{Extra, Spawn, SpawnError};
 use mpd_proto::job::RankEnd;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
@@ -111,7 +110,7 @@ impl Client {
     pub(crate) fn start(
         &mut self,
         registry: &Registry,
-        (variables, first_token): (&[CString], usize),
+        (extra, first_token): (Extra<'_>, usize),
         enlarge: bool,
         spawn: &Spawn,
         (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
@@ -127,7 +126,7 @@ impl Client {
         };
         let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
-        let pid = spawn.start(&descriptors, variables, cgroup)?;
+        let pid = spawn.start(&descriptors, extra, cgroup)?;
         self.pid = Some(pid);
         self.number = pid.as_raw().unsigned_abs();
         let watch = |fd: RawFd, end: End, interest| {

@@ -8,8 +8,9 @@ use std::path::Path;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
+use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -41,6 +42,14 @@ const OURS: [&str; 16] = [
     "PMI_SPAWNED",
 ];
 
+/// What is known of the ranks of this host before one of them runs.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// By argset.
+    pub(crate) spawns: BTreeMap<usize, Spawn>,
+    pub(crate) bindings: Bindings,
+}
+
 /// Checks all that runs here and prepares one [`Spawn`] per argset that does.
 ///
 /// # Errors
@@ -50,8 +59,9 @@ pub(crate) fn prepare(
     order: &StartJob,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
-) -> Result<BTreeMap<usize, Spawn>, Failure> {
+) -> Result<Prepared, Failure> {
     check_descriptors(spec, ranks)?;
+    let bindings = bindings(spec.placement.binding, ranks.len())?;
     let mut spawns = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
@@ -75,7 +85,23 @@ pub(crate) fn prepare(
         let job = (spec, order, ranks.len());
         spawns.insert(number, spawn_of(job, argset, &program, tmpdir).map_err(failed)?);
     }
-    Ok(spawns)
+    Ok(Prepared { spawns, bindings })
+}
+
+/// What the ranks here are bound to, of the CPUs that this manager may use.
+fn bindings(wish: Binding, ranks: usize) -> Result<Bindings, Failure> {
+    if wish == Binding::None {
+        return Ok(Bindings::default());
+    }
+    let allowed = mpd_io::cpus::allowed().map_err(|e| {
+        let name = wish.name();
+        let problem = format!(
+            "-bind-to {name}: cannot tell which CPUs are here: {}",
+            super::outputs::plain(&e)
+        );
+        Failure::Suite { problem }
+    })?;
+    Ok(Bindings::plan(wish, &allowed, ranks))
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
