@@ -286,8 +286,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to a core, to the cores of a NUMA node, or to its share of the host's \
-         cores (default none)"),
+        "bind each rank to a core of its own, to the cores of a NUMA node, or to its share of the \
+         host's cores (default none), as far as the daemon may use them; when ranks outnumber \
+         cores, cores are given out again from the first"),
     opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
         "what starts daemons on named hosts if none is running here (default ssh; srun in an \
          allocation of Slurm); CMD gets HOST and COMMAND"),

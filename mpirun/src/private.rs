@@ -17,7 +17,7 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
 use mpd_io::signals::Signals;
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::{keyfile, thishost};
 use mpd_proto::channel::KeyText;
 use mpd_proto::hosts::HostEntry;
@@ -115,7 +115,7 @@ fn start_daemon(own: Option<&HostEntry>, ring: Option<&Ring>) -> Result<(Conn, P
         Some(_) => vec![input.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd(), ready.as_fd()],
     };
     let failed = || format!("cannot start {}", program.display());
-    let pid = spawn.start(&descriptors, &[], None).with_context(failed)?;
+    let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
     drop((theirs, ready, input));
     let Some(ring) = ring else { return Ok((Conn::new(ours)?, pid)) };
     // If nobody reads it, the daemon's own words say why.
@@ -192,7 +192,7 @@ impl Boot {
         // In a session of its own: the terminal's signals are for us to judge.
         let pid = spawn
             .die_with_parent()
-            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], &[], None)
+            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
             .with_context(|| format!("cannot start {}", program.display()))?;
         drop((input, said));
         // One that does not read it has told why.

@@ -1,7 +1,8 @@
 //! One turn of the manager's loop: who is served, in which order, and how much.
 
 use mio::event::Event;
-use mpd_io::spawn::{SpawnError, Step};
+use mpd_io::cpus::CpuMask;
+use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
@@ -202,11 +203,14 @@ impl Process {
     fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
         let mut client = Client::new(self.facts(rank));
         let spawn = &self.spawns[&self.spec.argset_of(rank)];
+        let variables = start::variables_of((&self.spec, &self.order), rank, local);
+        let cpus = CpuMask::of(self.bindings.cpus(local));
+        let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
         let fed = self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, local, FIRST_RANK + local * TOKENS),
+            (extra, FIRST_RANK + local * TOKENS),
             self.clients.size() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),
@@ -229,6 +233,13 @@ impl Process {
             }
             StartError::Spawn(SpawnError::Child { step: Step::Directory, error }) => {
                 start::cannot_enter(&argset.directory, error)
+            }
+            StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
+                let local = self.clients.local(rank).unwrap_or(0);
+                let cpus: Vec<String> =
+                    self.bindings.cpus(local).iter().map(u32::to_string).collect();
+                let cpus = cpus.join(",");
+                format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
             }
             StartError::Spawn(SpawnError::Child { step, error }) => {
                 format!("cannot prepare rank {rank} ({step:?}): {}", plain(error))

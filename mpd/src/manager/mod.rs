@@ -49,6 +49,7 @@ use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, StartJob};
+use mpd_proto::placement::binding::Bindings;
 use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
@@ -63,6 +64,7 @@ use self::daemon::Daemon;
 use self::flows::Flows;
 use self::outputs::Outputs;
 use self::ranks::Ranks;
+use self::start::Prepared;
 use self::tidy::Tidy;
 
 const DAEMON: usize = 0;
@@ -131,6 +133,7 @@ struct Process {
     /// By argset.
     spawns: BTreeMap<usize, Spawn>,
     cgroup: Option<Cgroup>,
+    bindings: Bindings,
     null: OwnedFd,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
@@ -225,7 +228,8 @@ impl Process {
         let place = order.place as usize;
         let share = order.shares.get(place).context("no share is ours")?;
         let clients = Ranks::new(&share.ranks);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
+        let groups = start::group_keys(&spec, &order, clients.all());
+        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
         let mut problem = made.err().map(|e| {
             format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
         });
@@ -276,6 +280,7 @@ impl Process {
             taken: 0,
             over: None,
             spawns: BTreeMap::new(),
+            bindings: Bindings::default(),
             order,
             spec,
         };
@@ -305,8 +310,9 @@ impl Process {
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
-            Ok(spawns) => {
+            Ok(Prepared { spawns, bindings }) => {
                 self.spawns = spawns;
+                self.bindings = bindings;
                 let places = self.order.shares.places_of_ranks(self.spec.size());
                 if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
                     // An empty store has room for one key.

@@ -8,6 +8,7 @@ use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::{JobNews, StartJob};
+use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
@@ -58,9 +59,21 @@ impl Process {
     fn go(&mut self) {
         let StartJob { job, host, .. } = self.order.clone();
         self.console.tell(&JobNews::Started { job, host });
+        self.tell_where();
         self.offer_credit();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
+    }
+
+    /// What the user hears of placement. The map stands before all that ranks print.
+    fn tell_where(&mut self) {
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
+        if self.order.place == 0 && self.spec.placement.print_rank_map {
+            let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
+            self.outputs.say(&format!("{}\n", rank_map(hosts)));
+        }
     }
 
     fn kill_tree(&mut self) {
