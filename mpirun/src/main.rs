@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use mpd_io::clock::wall;
 use mpd_proto::job::exit;
 use mpirun::caller::Caller;
-use mpirun::cli::{self, ExitReports, Request, Run as Job};
+use mpirun::cli::{self, Request, Run as Job};
 use mpirun::session::{self, Finished};
 use mpirun::{docs, exits, launch};
 
@@ -43,20 +44,22 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
                 .with_context(|| format!("cannot write below {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Request::Run(job)) => run(&caller.name, *job),
+        Ok(Request::Run(job)) => run(&caller.name, &job),
     }
 }
 
-fn run(name: &str, job: Job) -> Result<ExitCode> {
+fn run(name: &str, job: &Job) -> Result<ExitCode> {
+    let began = wall();
     let signals = session::catch_signals()?;
     let submitted = launch::submit(&job.spec)?;
-    let finished = session::accompany(name, &job.spec, job.verbose, submitted, signals)?;
-    report(&job.exits, &finished)?;
+    let finished = session::accompany(name, job, submitted, signals)?;
+    report(job, &finished, began)?;
     Ok(ExitCode::from(finished.code))
 }
 
-/// Writes the reports that were asked for.
-fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
+/// Writes the reports that were asked for; we began at `began`.
+fn report(job: &Job, finished: &Finished, began: u64) -> Result<()> {
+    let wanted = &job.exits;
     let ends = finished.run.ends();
     let (id, host) = match finished.run.job() {
         Some((id, host)) => (id.to_string(), host.as_str()),
@@ -70,6 +73,10 @@ fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
     }
     if let Some(path) = &wanted.ecfn {
         write(path, exits::render_ecfn(&id, host, ends))?;
+    }
+    if let Some(path) = &job.trace.file {
+        let took = wall().saturating_sub(began);
+        write(path, finished.run.timeline().render(&id, (began, took)))?;
     }
     if wanted.print_all {
         let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(host, ends).trim_end());

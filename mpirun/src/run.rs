@@ -10,6 +10,8 @@ use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
 use mpd_proto::{JobId, Time};
 
+use crate::trace::{Hops, Timeline};
+
 /// A failure is told with the end of the job, when the ranks' last words are out, but no later than
 /// this after it was known.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -60,6 +62,8 @@ pub struct Settings {
     pub goes_on: bool,
     /// Tell the job's id.
     pub verbose: bool,
+    /// Tell how many times the words of the launch were passed on.
+    pub hops: bool,
 }
 
 /// The console's machine.
@@ -74,6 +78,7 @@ pub struct Run {
     suspending: bool,
     just_continued: bool,
     ends: Vec<(u32, RankEnd)>,
+    timeline: Timeline,
     finished: bool,
     /// What is to be said once the manager listens.
     held: Vec<JobInput>,
@@ -93,6 +98,7 @@ impl Run {
             suspending: false,
             just_continued: false,
             ends: Vec::new(),
+            timeline: Timeline::default(),
             finished: false,
             held: Vec::new(),
             outputs: VecDeque::new(),
@@ -173,6 +179,11 @@ impl Run {
         &self.ends
     }
 
+    /// What hosts and ranks did when, if it was asked for and the job is over.
+    pub const fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     fn news(&mut self, now: Time, news: JobNews) {
         match news {
             JobNews::Started { job, host } => {
@@ -198,6 +209,14 @@ impl Run {
                 }
             }
             JobNews::Ends { ends, .. } => self.ends.extend(ends),
+            JobNews::Trace { host, spans } => self.timeline.add(host, spans),
+            JobNews::Hops { hosts, scatter, tree } => {
+                let hops = Hops { hosts, scatter, tree };
+                self.timeline.hops = Some(hops);
+                if self.settings.hops {
+                    self.outputs.push_back(Output::Print(hops.line()));
+                }
+            }
             JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
             JobNews::Ended { code } => self.finish(code),
         }
@@ -266,7 +285,7 @@ mod tests {
     use super::*;
 
     fn run(size: u32) -> Run {
-        let mut run = Run::new(Settings { size, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, started()), []);
         run
     }
@@ -278,10 +297,10 @@ mod tests {
 
     #[test]
     fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 

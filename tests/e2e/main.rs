@@ -32,3 +32,4 @@ mod stdin;
 mod stress;
 mod suite;
 mod terminal;
+mod timeline;
