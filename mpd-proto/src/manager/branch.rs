@@ -221,7 +221,6 @@ impl Branch {
     /// This host's own processes have done what was asked.
     pub(super) fn answer_here(&mut self, question: Question) {
         match question {
-            Question::Started if self.phase != Phase::Running => {}
             Question::Gone => {
                 self.dead = true;
                 self.answer(question, self.place);
@@ -325,7 +324,6 @@ impl Branch {
         };
         child.standing = Standing::Lost;
         let member = child.member.clone();
-        child.ranks.ranks().for_each(|rank| self.reduce.leave(rank));
         self.say(Up::Lost { member, problem });
         for question in [Question::Stopped, Question::Gone, Question::Drained, Question::Tidied] {
             self.answer(question, place);

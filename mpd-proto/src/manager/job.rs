@@ -177,7 +177,7 @@ impl Job {
             Up::BrokeProtocol { rank, problem } => {
                 self.end_by_rank(now, rank, Failure::BrokeProtocol { rank, problem });
             }
-            Up::Stopped { round } if self.suspended && round == self.round => {
+            Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
             }

@@ -30,8 +30,10 @@ const OPENING_PATIENCE: Duration = Duration::from_secs(10);
 const MAX_CONSOLES: usize = 4096;
 const MIN_CONSOLES: usize = 8;
 
-/// A watching console that leaves so much unread is closed.
+/// A watching console that leaves so much unread is closed, and one that is told of all jobs, which may
+/// be much at once.
 const MAX_UNREAD: usize = 1 << 20;
+const MAX_UNREAD_JOBS: usize = 32 << 20;
 
 /// Tokens below are the daemon's own.
 const FIRST_TOKEN: usize = 16;
@@ -167,13 +169,7 @@ impl Peers {
         let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
             return log::warn!("job {job}: its manager cannot be spoken to now");
         };
-        let sent = match link {
-            Some(link) => peer.conn.send_with(&order, vec![link]),
-            None => {
-                peer.conn.send(&order);
-                Ok(())
-            }
-        };
+        let sent = peer.conn.send_with(&order, link.into_iter().collect());
         // A connection that broke is found when it is read.
         if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
             log::warn!("job {job}: cannot speak to its manager: {e}");
@@ -251,7 +247,11 @@ impl Peers {
             peer.state = State::Leaving;
             peer.since = now;
         }
-        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > MAX_UNREAD) {
+        let most = match reply {
+            ConsoleReply::Jobs { .. } => MAX_UNREAD_JOBS,
+            _ => MAX_UNREAD,
+        };
+        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most) {
             self.peers.remove(&token);
             return false;
         }

@@ -7,6 +7,9 @@ use mpd_proto::job::{JobSpec, Share, Shares};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
 
+/// Lines that a user would still read.
+const MAX_NOTICES: usize = 50;
+
 /// Where the ranks of a job run, and lines for its user.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -35,7 +38,9 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
     let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
-    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices: placed.notices })
+    let mut notices = placed.notices;
+    notices.truncate(MAX_NOTICES);
+    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices })
 }
 
 fn candidate(record: &Record) -> Candidate {

@@ -22,6 +22,7 @@ mod outputs;
 mod perform;
 mod pmi;
 mod ranks;
+mod report;
 mod sink;
 mod start;
 mod stdio;

@@ -35,6 +35,9 @@ use crate::daemon::peers::Peers;
 /// How often managers of a former daemon that have not registered are looked for: they try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Longest path of a directory (`PATH_MAX`).
+const MAX_PATH: usize = 4096;
+
 /// Between two looks at orphans that are being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -168,15 +171,16 @@ impl Jobs {
     /// A new job of this daemon: all that its managers must know, for [`Jobs::start_root`] and for the
     /// other hosts.
     pub(crate) fn plan(&self, spec: &JobSpec, shares: Shares) -> Result<Launch> {
-        let tmpdir = std::str::from_utf8(&spec.tmpdir);
+        let tmpdir = std::str::from_utf8(&spec.tmpdir)
+            .ok()
+            .filter(|path| path.len() <= MAX_PATH)
+            .context("TMPDIR is too long or not UTF-8; name another directory")?;
         Ok(Launch {
             job: JobId::new(self.last + 1, &self.name)?,
             key: JobKey::from_bytes(mpd_io::random::bytes()?),
             cookie: mpd_io::random::hex128()?,
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
-            tmpdir: tmpdir
-                .context("the name of the directory for temporary files (TMPDIR) is not UTF-8")?
-                .to_owned(),
+            tmpdir: tmpdir.to_owned(),
             shares,
         })
     }
