@@ -142,6 +142,7 @@ impl<'a> Argsets<'a> {
                 }
             },
             report_ends: self.job.exits().any(),
+            trace: self.job.trace().any(),
             placement: self.job.placement(),
         };
         match spec.check() {

@@ -13,7 +13,7 @@ use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile::{self, Origin};
 use crate::demand::Demand;
-pub use crate::job_options::ExitReports;
+pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
 pub use crate::usage::Usage;
@@ -44,6 +44,8 @@ pub struct Run {
     pub demand: Demand,
     /// Which reports of exit codes are wanted.
     pub exits: ExitReports,
+    /// What is wanted to be known of the launch.
+    pub trace: TraceWish,
     /// Whether to say what is being done.
     pub verbose: bool,
 }
@@ -85,9 +87,10 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let (spec, demand) = argsets.finish()?;
     let exits = argsets.job.exits();
     if argsets.job.dry_run {
-        return Ok(Request::DryRun(dryrun::render(&spec, &exits, caller)));
+        return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
-    Ok(Request::Run(Box::new(Run { spec, demand, exits, verbose: argsets.job.verbose })))
+    let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
+    Ok(Request::Run(Box::new(Run { spec, demand, exits, trace, verbose })))
 }
 
 /// What is asked for instead of a job, if anything is.

@@ -40,6 +40,22 @@ impl ExitReports {
     }
 }
 
+/// What is wanted to be known of how the job was launched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceWish {
+    /// Where to write the timeline (`-trace-startup`).
+    pub file: Option<PathBuf>,
+    /// Whether to tell the forwarding steps (`-trace-hops`).
+    pub hops: bool,
+}
+
+impl TraceWish {
+    /// Whether anything is wanted.
+    pub const fn any(&self) -> bool {
+        self.file.is_some() || self.hops
+    }
+}
+
 /// What `-usize` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Universe {
@@ -79,6 +95,8 @@ pub struct JobOptions {
     stdin: Once<RankSet>,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
+    trace_file: Once<PathBuf>,
+    trace_hops: bool,
     pub(crate) universe: Once<Universe>,
     pub(crate) verbose: bool,
 }
@@ -129,6 +147,8 @@ impl JobOptions {
                 self.timeout.set(limit, setting)?;
             }
             Key::Timestamp => self.timestamp = true,
+            Key::TraceHops => self.trace_hops = true,
+            Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
             Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
             Key::Verbose => self.verbose = true,
             // The other keys belong to programs, or ask for something other than a job.
@@ -204,6 +224,11 @@ impl JobOptions {
                     .map_err(|e| Usage::new(format!("the variable MPIEXEC_TIMEOUT={text}: {e}")))
             }
         }
+    }
+
+    /// What is wanted of the launch.
+    pub fn trace(&self) -> TraceWish {
+        TraceWish { file: self.trace_file.get().cloned(), hops: self.trace_hops }
     }
 
     /// The reports of exit codes.

@@ -95,6 +95,10 @@ pub enum Key {
     Timeout,
     /// `-timestamp`.
     Timestamp,
+    /// `-trace-hops`.
+    TraceHops,
+    /// `-trace-startup`.
+    TraceStartup,
     /// `-umask`.
     Umask,
     /// `-usize`.
@@ -356,6 +360,10 @@ pub static OPTIONS: &[Opt] = {
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
         "say what is being done").basic(),
+    opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
+        "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
+    opt(Job, Key::TraceHops, &["trace-hops"], &[],
+        "say how many times the words of the launch were passed on"),
     opt(Job, Key::Version, &["V", "version"], &[],
         "print the version").of(Instead),
     opt(Job, Key::Help, &["h", "help"], &[],

@@ -6,6 +6,7 @@ use mpd_proto::message::{
 use mpd_proto::rankset::RankSet;
 
 use crate::manager::{Orphaned, order};
+use crate::members::Members;
 use crate::run::wait_until;
 
 #[test]
@@ -71,7 +72,7 @@ fn a_job_that_runs_is_listed_with_its_ranks_also_by_the_next_daemon() {
     let words = ["-n", "2", "-host", "d1", "-a", "x", "sleep", "1000"];
     let job = ring.mpirun(1, &words).start();
     let ranks = || -> Vec<String> {
-        let all = listed(&ring, 2);
+        let all = ring.listed(2);
         let runs = all.iter().flat_map(|hosted| &hosted.part.runs);
         runs.map(|run| format!("{} {}", run.program, run.ranks)).collect()
     };

@@ -35,3 +35,4 @@ mod stdin;
 mod stress;
 mod suite;
 mod terminal;
+mod timeline;

@@ -312,7 +312,7 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
         }
     }
 
@@ -458,6 +458,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
             | Up::Pulse => self.say(up),
@@ -545,6 +546,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }
         | Up::Pulse => true,

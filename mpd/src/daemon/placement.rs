@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use mpd_io::random;
 use mpd_proto::job::{JobSpec, Share, Shares};
-use mpd_proto::placement::{Candidate, PlacedHost, place, rank_map};
+use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
 
 /// Lines that a user would still read.
@@ -41,9 +41,6 @@ fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result
     let shares = Shares::new(shares, spec.size())?;
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
-    if spec.placement.print_rank_map {
-        notices.push(rank_map(shares.iter().map(|share| (&share.member, &share.ranks))));
-    }
     Ok(Plan { shares, notices })
 }
 

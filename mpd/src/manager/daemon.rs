@@ -14,7 +14,9 @@ use mpd_proto::channel::hello::HELLO;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::hex;
 use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::{ConsoleReply, ManagerOrder, ManagerReport, Opening, StartJob, VERSION};
+use mpd_proto::message::{
+    ConsoleReply, ManagerOrder, ManagerReport, Opening, Span, StartJob, VERSION,
+};
 use mpd_proto::ring::DaemonName;
 
 use super::DAEMON;
@@ -34,6 +36,8 @@ pub(crate) enum Told {
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
     Missing(Vec<(DaemonName, String)>),
+    /// How long the scatter took, and its depth.
+    Launched(Span, u32),
 }
 
 /// See the module.
@@ -180,6 +184,7 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
         ManagerOrder::Kill => Told::Kill,
         ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
         ManagerOrder::Missing { members } => Told::Missing(members),
+        ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];

@@ -54,7 +54,7 @@ impl Membership {
         missing: Vec<DaemonName>,
         depth: u32,
     ) {
-        if self.announced(request, answers) {
+        if self.announced(hands.now, request, answers, depth) {
             return;
         }
         match self.asks.wanted(request) {
