@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use mpd_proto::frame::{self, Decoder};
 use mpd_proto::job::JobSpec;
 use mpd_proto::message::{
-    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Opening, RingMessage,
-    RingRequest,
+    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Opening, Order,
+    OrderAnswer, RingMessage, RingRequest,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +40,8 @@ pub(crate) fn manager(data: &[u8]) {
 /// What daemons say to each other.
 pub(crate) fn ring(data: &[u8]) {
     reads_back::<RingMessage>(data);
+    reads_back::<Order>(data);
+    reads_back::<OrderAnswer>(data);
 }
 
 /// The encoding of a job's specification.

@@ -154,7 +154,7 @@ impl Conn {
         frame::encode_message(message, self.out.buffer());
     }
 
-    /// Queues a message that `descriptors` travel with; they are closed here when they are sent.
+    /// Queues a message with the `descriptors` that travel with it, if any; they are closed here when they are sent.
     ///
     /// # Errors
     /// Too many wait already; nothing is queued.
@@ -163,11 +163,13 @@ impl Conn {
         message: &impl serde::Serialize,
         descriptors: Vec<OwnedFd>,
     ) -> io::Result<()> {
-        if self.passing.len() >= MAX_PASSING {
-            return Err(io::Error::other("too many descriptors wait to be passed"));
+        if !descriptors.is_empty() {
+            if self.passing.len() >= MAX_PASSING {
+                return Err(io::Error::other("too many descriptors wait to be passed"));
+            }
+            let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
+            self.passing.push_back((self.out.len() - before, descriptors));
         }
-        let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
-        self.passing.push_back((self.out.len() - before, descriptors));
         self.send(message);
         Ok(())
     }

@@ -56,6 +56,25 @@ pub(crate) const NOTES: [&str; 4] = [
      less the variables of a launcher that mpirun itself was started under.",
 ];
 
+/// What every rank finds in its environment, for the man page.
+pub(crate) const VARIABLES: [(&str, &str); 9] = [
+    ("PMI_RANK", "the rank"),
+    ("PMI_SIZE", "how many ranks the job has"),
+    ("MPI_LOCALRANKID", "the rank's number among those on its host, from 0"),
+    ("MPI_LOCALNRANKS", "how many ranks of the job are on its host"),
+    ("MPD_JOB_ID", "the job, as mpdlistjobs shows it"),
+    ("MPD_JOB_TMPDIR", "a directory on the rank's host that is removed with the job"),
+    (
+        "MPD_GROUP_KEY",
+        "with -g: what the rank's group and nobody else calls its shared memory. As it is \
+         (/mpd-0001e240) a name for shm_open and sem_open, its eight hexadecimal digits as a \
+         number a key for shmget, semget and msgget. Whatever is called so, or in /dev/shm \
+         begins so, is removed at the end of the job",
+    ),
+    ("MPD_GROUP_RANK", "with -g: the rank's number in its group, from 0"),
+    ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
+];
+
 /// What people start with.
 pub(crate) const EXAMPLES: [&str; 3] = [
     "mpirun -np 4 ./cpi",

@@ -10,6 +10,8 @@ use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
 use mpd_proto::{JobId, Rank, Time};
 
+use crate::trace::{Hops, Timeline};
+
 /// A failure is told with the end of the job, when the ranks' last words are out, but no later than
 /// this after it was known.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -60,6 +62,8 @@ pub struct Settings {
     pub goes_on: bool,
     /// Tell the job's id.
     pub verbose: bool,
+    /// Tell how many times the words of the launch were passed on.
+    pub hops: bool,
 }
 
 /// How a rank ended.
@@ -87,6 +91,7 @@ pub struct Run {
     suspending: bool,
     just_continued: bool,
     ends: Vec<Ended>,
+    timeline: Timeline,
     finished: bool,
     /// What is to be said once the manager listens.
     held: Vec<JobInput>,
@@ -106,6 +111,7 @@ impl Run {
             suspending: false,
             just_continued: false,
             ends: Vec::new(),
+            timeline: Timeline::default(),
             finished: false,
             held: Vec::new(),
             outputs: VecDeque::new(),
@@ -186,6 +192,11 @@ impl Run {
         &self.ends
     }
 
+    /// What hosts and ranks did when, if it was asked for and the job is over.
+    pub const fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     fn news(&mut self, now: Time, news: JobNews) {
         match news {
             JobNews::Started { job, host } => {
@@ -213,6 +224,14 @@ impl Run {
             JobNews::Ends { host, ranks, ends } => {
                 let ended = |(rank, (pid, end))| Ended { rank, host: host.clone(), pid, end };
                 self.ends.extend(ranks.ranks().zip(ends).map(ended));
+            }
+            JobNews::Trace { host, spans } => self.timeline.add(host, spans),
+            JobNews::Hops { hosts, scatter, tree } => {
+                let hops = Hops { hosts, scatter, tree };
+                self.timeline.hops = Some(hops);
+                if self.settings.hops {
+                    self.outputs.push_back(Output::Print(hops.line()));
+                }
             }
             JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
             JobNews::Ended { code } => self.finish(code),
@@ -283,7 +302,7 @@ mod tests {
     use super::*;
 
     fn run(size: u32) -> Run {
-        let mut run = Run::new(Settings { size, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, started()), []);
         run
     }
@@ -295,10 +314,10 @@ mod tests {
 
     #[test]
     fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 

@@ -6,6 +6,7 @@ use mpd_proto::message::{
 use mpd_proto::rankset::RankSet;
 
 use crate::manager::{Orphaned, order};
+use crate::members::Members;
 use crate::run::wait_until;
 
 #[test]
@@ -63,4 +64,23 @@ fn a_branch_of_a_job_takes_no_orders_but_from_its_root() {
     let job = JobRef::Id(host.job.clone());
     let problem = host.ring.refusal(1, RingRequest::KillJob { job });
     assert!(problem.contains("no job 7@elsewhere"), "{problem}");
+}
+
+#[test]
+fn a_job_that_runs_is_listed_with_its_ranks_also_by_the_next_daemon() {
+    let ring = Members::of(2);
+    let words = ["-n", "2", "-host", "d1", "-a", "x", "sleep", "1000"];
+    let job = ring.mpirun(1, &words).start();
+    let ranks = || -> Vec<String> {
+        let all = ring.listed(2);
+        let runs = all.iter().flat_map(|hosted| &hosted.part.runs);
+        runs.map(|run| format!("{} {}", run.program, run.ranks)).collect()
+    };
+    wait_until("it is listed", || ranks() == ["sleep 0-1"]);
+    ring.kill(1);
+    ring.start_again(1);
+    ring.agree();
+    wait_until("the next daemon lists it", || ranks() == ["sleep 0-1"]);
+    ring.ask(2, RingRequest::KillJob { job: JobRef::Alias("x".to_owned()) }).expect("it is told");
+    job.wait().failed().says(&["killed on request"]);
 }

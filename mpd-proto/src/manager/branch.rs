@@ -221,7 +221,6 @@ impl Branch {
     /// This host's own processes have done what was asked.
     pub(super) fn answer_here(&mut self, question: Question) {
         match question {
-            Question::Started if self.phase != Phase::Running => {}
             Question::Gone => {
                 self.dead = true;
                 self.answer(question, self.place);
@@ -313,7 +312,7 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
         }
     }
 
@@ -325,7 +324,6 @@ impl Branch {
         };
         child.standing = Standing::Lost;
         let member = child.member.clone();
-        child.ranks.ranks().for_each(|rank| self.reduce.leave(rank));
         self.say(Up::Lost { member, problem });
         for question in [Question::Stopped, Question::Gone, Question::Drained, Question::Tidied] {
             self.answer(question, place);
@@ -460,6 +458,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
             | Up::Pulse => self.say(up),
@@ -547,6 +546,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }
         | Up::Pulse => true,

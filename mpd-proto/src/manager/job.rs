@@ -177,14 +177,18 @@ impl Job {
             Up::BrokeProtocol { rank, problem } => {
                 self.end_by_rank(now, rank, Failure::BrokeProtocol { rank, problem });
             }
-            Up::Stopped { round } if self.suspended && round == self.round => {
+            Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
             }
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
             Up::Tidied => self.tidied(),
-            Up::Stopped { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Stopped { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Rank;
 use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
@@ -57,6 +58,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         timeout: None,
         universe_size: None,
         report_ends: false,
+        trace: false,
         placement,
     }
 }

@@ -4,8 +4,11 @@
 use anyhow::{Context, Result};
 use mpd_io::random;
 use mpd_proto::job::{JobSpec, Share, Shares};
-use mpd_proto::placement::{Candidate, PlacedHost, place, rank_map};
+use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
+
+/// Lines that a user would still read.
+const MAX_NOTICES: usize = 50;
 
 /// Where the ranks of a job run, and lines for its user.
 #[derive(Debug)]
@@ -37,9 +40,7 @@ fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result
     let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
     let shares = Shares::new(shares, spec.size())?;
     let mut notices = placed.notices;
-    if spec.placement.print_rank_map {
-        notices.push(rank_map(shares.iter().map(|share| (&share.member, &share.ranks))));
-    }
+    notices.truncate(MAX_NOTICES);
     Ok(Plan { shares, notices })
 }
 

@@ -135,6 +135,11 @@ impl Outputs {
         self.sinks[self.console[stream.index()]].next_payload()
     }
 
+    /// Puts text of ours into the standard output of the console; for the root.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.sinks[self.console[Stream::Out.index()]].say(text);
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.sinks.iter().filter_map(Sink::deadline).min()
     }

@@ -7,7 +7,8 @@ use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, StartJob};
+use mpd_proto::message::{JobNews, Phase, StartJob};
+use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
@@ -46,7 +47,10 @@ impl Process {
             Output::TellNotice(text) => self.console.tell(&JobNews::Notice { text }),
             Output::TellFailed { host, failure } => self.tell_failed(host, failure),
             Output::TellSuspended => self.console.tell(&JobNews::Suspended),
-            Output::Drain => self.start_draining(),
+            Output::Drain => {
+                self.begin_span(Phase::Drain, None);
+                self.start_draining();
+            }
             Output::DiscardOutput => self.discard_output(),
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
@@ -56,19 +60,35 @@ impl Process {
 
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
+        self.end_span(Phase::Ready, None);
+        self.begin_span(Phase::Go, None);
+        self.trace.note_go(self.clock.now());
         let StartJob { job, host, .. } = self.order.clone();
         for text in std::mem::take(&mut self.order.notices) {
             self.console.tell(&JobNews::Notice { text });
         }
         self.console.tell(&JobNews::Started { job, host });
+        self.tell_where();
         self.offer_credit();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
 
+    /// What the user hears of placement. The map stands before all that ranks print.
+    fn tell_where(&mut self) {
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
+        if self.order.place == 0 && self.spec.placement.print_rank_map {
+            let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
+            self.outputs.say(&format!("{}\n", rank_map(hosts)));
+        }
+    }
+
     fn kill_tree(&mut self) {
         self.starting = None;
         self.killing = true;
+        self.begin_span(Phase::Kill, None);
         self.tidy.note();
         if let Some(group) = &self.cgroup {
             group.kill();
@@ -83,6 +103,7 @@ impl Process {
 
     /// No process of the job lives here: what else it left goes.
     fn tidy_up(&mut self) {
+        self.begin_span(Phase::Tidy, None);
         self.tidy.remove();
         if let Some(group) = self.cgroup.take() {
             let _ = group.remove();
@@ -92,11 +113,19 @@ impl Process {
             let rundir = RunDir::at(PathBuf::from(rundir));
             let _ = std::fs::remove_file(rundir.record(&self.order.job));
         }
+        self.end_span(Phase::Tidy, None);
+        self.tell_trace();
         self.tell(Input::Tidied);
     }
 
     /// The last words, when nothing of the job is left anywhere.
-    fn finish(&mut self, code: u8) {
+    pub(super) fn finish(&mut self, code: u8) {
+        if self.awaits_launched(code) {
+            return;
+        }
+        if self.spec.trace {
+            self.console.tell(&self.tell_hops());
+        }
         if self.spec.report_ends {
             for share in self.order.shares.iter() {
                 let all: Vec<Rank> = share.ranks.ranks().collect();

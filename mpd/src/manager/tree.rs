@@ -1,12 +1,10 @@
 //! What this manager says to the one above and those below, and what it hears from them.
 
-use std::collections::BTreeMap;
-
+use mpd_proto::Rank;
 use mpd_proto::manager::Input;
-use mpd_proto::message::{Class, Down, MAX_RUNS, ManagerReport, RankRun, TreeKind, Up};
+use mpd_proto::message::{Class, Down, TreeKind, Up};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
-use mpd_proto::{Rank, RankSet};
 
 use super::Process;
 use super::branches::{End, News};
@@ -54,6 +52,9 @@ impl Process {
             Up::StdinUnwanted { switches } => {
                 self.feed.drop_out_below(place, switches);
                 self.offer_credit();
+            }
+            Up::Trace { place: whose, heard_us, told_us, spans } => {
+                self.take_spans(place, whose, (heard_us, told_us), spans);
             }
             Up::Drained => {
                 self.flows.drained(place);
@@ -131,23 +132,6 @@ impl Process {
                 self.labels[rank.index()] = self.label_of(rank, pid);
             }
         }
-    }
-
-    /// Tells the daemon which processes run here, for its lists of jobs.
-    pub(super) fn report_ranks(&mut self) {
-        let mut runs: BTreeMap<usize, RankRun> = BTreeMap::new();
-        for (rank, client) in self.clients.started() {
-            let number = self.spec.argset_of(rank);
-            let run = runs.entry(number).or_insert_with(|| RankRun {
-                program: String::from_utf8_lossy(&self.spec.argsets[number].program).into_owned(),
-                ranks: RankSet::none(),
-                pids: Vec::new(),
-            });
-            run.ranks.insert(rank);
-            run.pids.push(client.number);
-        }
-        let runs = runs.into_values().take(MAX_RUNS).collect();
-        self.daemon.report(&ManagerReport::Ranks { alias: self.spec.alias.clone(), runs });
     }
 
     /// Whether all that this host and those below it wrote has gone up.

@@ -134,7 +134,6 @@ fn a_job_of_two_hosts_ends_when_both_are_done_with_each_step() {
     assert_eq!(root.tell(Input::Drained), [below(Down::Tidy), Output::Tidy]);
     assert_eq!(root.tell(Input::Tidied), []);
     assert_eq!(root.hear(Up::Tidied), [Output::Finish(0)]);
-    assert_eq!(root.tell(Input::ChildLost(1, "closed".into())), [], "it has left");
 }
 
 #[test]
@@ -144,10 +143,12 @@ fn a_manager_leaves_when_nothing_is_left_here_and_below() {
     assert_eq!(inner.tell(Input::TreeGone), []);
     assert_eq!(inner.hear(Up::Gone), [above(Up::Gone)]);
     assert_eq!(inner.obey(Down::Drain), [below(Down::Drain)]);
+    assert_eq!(inner.tell(Input::Drained), [], "more comes from below");
     assert_eq!(inner.hear(Up::Drained), [Output::Drain]);
     assert_eq!(inner.tell(Input::Drained), [above(Up::Drained)]);
     assert_eq!(inner.obey(Down::Tidy), [below(Down::Tidy), Output::Tidy]);
     assert_eq!(inner.hear(Up::Tidied), []);
+    assert_eq!(inner.tell(Input::ChildLost(17, "closed".into())), [], "it has left");
     assert_eq!(inner.tell(Input::Tidied), [above(Up::Tidied), Output::Leave]);
 }
 
@@ -277,6 +278,42 @@ fn everything_is_stopped_when_all_have_answered_the_last_command_to_stop() {
 }
 
 #[test]
+fn what_is_stopped_only_after_it_was_let_go_on_is_let_go_on_again() {
+    let mut inner = Post::inner_running();
+    inner.obey(Down::Stop { round: 1 });
+    inner.obey(Down::Continue);
+    assert_eq!(inner.tell(Input::TreeStopped), [Output::ContinueTree]);
+}
+
+#[test]
+fn processes_that_are_being_killed_need_not_be_stopped() {
+    let mut leaf = Post::at(1, 2);
+    leaf.obey(Down::Go);
+    leaf.tell(Input::Kill);
+    assert_eq!(leaf.obey(Down::Stop { round: 3 }), [above(Up::Stopped { round: 3 })]);
+}
+
+#[test]
+fn commands_that_make_no_sense_now_are_ignored() {
+    let mut leaf = Post::at(1, 2);
+    let stages = [
+        (vec![Down::Release, Down::Drain, Down::Tidy, Down::Signal { signal: 1 }], Down::Go),
+        (vec![Down::Go, Down::Drain, Down::Tidy], Down::Kill),
+        (vec![Down::Go, Down::Kill, Down::Continue, Down::Release, Down::Drain], Down::Discard),
+    ];
+    for (senseless, next) in stages {
+        for down in senseless {
+            assert_eq!(leaf.obey(down.clone()), [], "{down:?} before {next:?}");
+        }
+        assert_ne!(leaf.obey(next), []);
+    }
+    assert_eq!(leaf.tell(Input::TreeGone), [above(Up::Gone)]);
+    assert_eq!(leaf.obey(Down::Kill), []);
+    assert_eq!(leaf.obey(Down::Drain), [Output::Drain]);
+    assert_eq!(leaf.obey(Down::Drain), [], "once is enough");
+}
+
+#[test]
 fn a_lost_host_ends_the_job_even_if_failures_of_ranks_do_not() {
     let mut root = Post::root_running(OnFailure::Continue);
     let problem = "silent for 8 s".to_owned();
@@ -294,6 +331,32 @@ fn a_lost_host_ends_the_job_even_if_failures_of_ranks_do_not() {
     assert_eq!(root.tell(Input::TreeGone), [Output::Drain]);
     assert_eq!(root.tell(Input::Drained), [Output::Tidy]);
     assert_eq!(root.tell(Input::Tidied), [Output::Finish(125)]);
+}
+
+#[test]
+fn when_the_last_ranks_are_lost_with_their_host_there_is_no_grace() {
+    let mut root = Post::root_running(OnFailure::End);
+    for rank in [0, 1] {
+        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
+    }
+    let outputs = root.tell(Input::ChildLost(1, "closed".into()));
+    assert_eq!(outputs.last(), Some(&Output::KillTree));
+}
+
+#[test]
+fn a_host_lost_while_it_cleans_up_is_no_failure() {
+    let mut root = Post::root_running(OnFailure::End);
+    for rank in [0, 1] {
+        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
+    }
+    root.hear(exited(2, 0));
+    root.hear(exited(3, 0));
+    root.tell(Input::TreeGone);
+    root.hear(Up::Gone);
+    root.hear(Up::Drained);
+    root.tell(Input::Drained);
+    root.tell(Input::Tidied);
+    assert_eq!(root.tell(Input::ChildLost(1, "closed".into())), [Output::Finish(0)]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
     ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, Opening,
-    RankRun, StartJob,
+    RankRun, Span, StartJob,
 };
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
@@ -34,6 +34,9 @@ use crate::daemon::peers::Peers;
 
 /// How often managers of a former daemon that have not registered are looked for: they try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest path of a directory (`PATH_MAX`).
+const MAX_PATH: usize = 4096;
 
 /// Between two looks at orphans that are being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
@@ -88,6 +91,7 @@ struct Given<'a> {
     console: [BorrowedFd<'a>; 3],
     spec: &'a [u8],
     notices: Vec<String>,
+    spans: Vec<Span>,
 }
 
 /// The table of jobs.
@@ -167,15 +171,16 @@ impl Jobs {
     /// A new job of this daemon: all that its managers must know, for [`Jobs::start_root`] and for the
     /// other hosts.
     pub(crate) fn plan(&self, spec: &JobSpec, shares: Shares) -> Result<Launch> {
-        let tmpdir = std::str::from_utf8(&spec.tmpdir);
+        let tmpdir = std::str::from_utf8(&spec.tmpdir)
+            .ok()
+            .filter(|path| path.len() <= MAX_PATH)
+            .context("TMPDIR is too long or not UTF-8; name another directory")?;
         Ok(Launch {
             job: JobId::new(self.last + 1, &self.name)?,
             key: JobKey::from_bytes(mpd_io::random::bytes()?),
             cookie: mpd_io::random::hex128()?,
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
-            tmpdir: tmpdir
-                .context("the name of the directory for temporary files (TMPDIR) is not UTF-8")?
-                .to_owned(),
+            tmpdir: tmpdir.to_owned(),
             shares,
         })
     }
@@ -186,12 +191,12 @@ impl Jobs {
         launch: &Launch,
         console: &Conn,
         submission: &Submission,
-        notices: Vec<String>,
+        (notices, spans): (Vec<String>, Vec<Span>),
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let spec = &submission.encoded;
-        self.start(launch, 0, Given { console, spec, notices })?;
+        self.start(launch, 0, Given { console, spec, notices, spans })?;
         self.last = self.last.max(launch.job.number());
         if let Some(job) = self.jobs.get_mut(&launch.job) {
             job.alias.clone_from(&submission.spec.alias);
@@ -210,7 +215,11 @@ impl Jobs {
         }
         let null = start::null()?;
         let console = [null.as_fd(); 3];
-        self.start(launch, place, Given { console, spec: &[], notices: Vec::new() })
+        self.start(
+            launch,
+            place,
+            Given { console, spec: &[], notices: Vec::new(), spans: Vec::new() },
+        )
     }
 
     fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
@@ -243,6 +252,7 @@ impl Jobs {
         manager.send(&ManagerOrder::Start(Box::new(StartJob {
             spec_bytes,
             notices: given.notices,
+            spans: given.spans,
             ..self.order(launch, &record, part.place)
         })));
         manager.send_bulk(Kind::Spec, given.spec);
@@ -278,6 +288,7 @@ impl Jobs {
             place,
             spec_bytes: 0,
             notices: Vec::new(),
+            spans: Vec::new(),
         }
     }
 

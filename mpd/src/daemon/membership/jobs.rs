@@ -10,8 +10,8 @@ use crate::daemon::jobs::Root;
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
-/// Hosts in one reply to a console: so many answers fit a frame.
-const HOSTS_PER_REPLY: usize = 128;
+/// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
+const HOSTS_PER_REPLY: usize = 32;
 
 /// A host that has more to say than so many pages is cut short.
 const MAX_PAGES: u32 = 1024;
@@ -162,7 +162,7 @@ mod tests {
             ConsoleReply::Refused { problem } => problem,
             other => panic!("{other:?}"),
         };
-        assert!(refused(told(&id, &[not_here.clone()], &[])).contains("no job 3@h1"));
+        assert!(refused(told(&id, std::slice::from_ref(&not_here), &[])).contains("no job 3@h1"));
         assert!(refused(told(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
         let failed = OrderAnswer::Failed { problem: "try again".to_owned() };
         assert_eq!(refused(told(&id, &[failed], &[])), "try again");

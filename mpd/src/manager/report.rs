@@ -1,0 +1,42 @@
+//! What the daemon is told of the ranks here, for those who list jobs.
+
+use mpd_proto::RankSet;
+use mpd_proto::message::{MAX_RUN, ManagerReport, RankRun};
+
+use super::Process;
+
+/// Characters of a program's name that are worth telling.
+const MAX_PROGRAM: usize = 100;
+
+/// Bytes of a job's own name beyond which it is no name to call it by.
+const MAX_ALIAS: usize = 1024;
+
+impl Process {
+    /// Tells which ranks run here, once all were started.
+    pub(super) fn report_ranks(&mut self) {
+        if self.starting.is_some() {
+            return;
+        }
+        let started: Vec<(usize, u32, u32)> = (self.clients.started())
+            .map(|(rank, client)| (self.spec.argset_of(rank), rank.0, client.number))
+            .collect();
+        let alias = || self.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
+        let mut reports = Vec::new();
+        for same in started.chunk_by(|one, next| one.0 == next.0) {
+            let program = String::from_utf8_lossy(&self.spec.argsets[same[0].0].program);
+            let program: String = program.chars().take(MAX_PROGRAM).collect();
+            reports.extend(same.chunks(MAX_RUN).map(|some| RankRun {
+                program: program.clone(),
+                ranks: RankSet::from_ranges(some.iter().map(|(_, r, _)| (*r, *r)).collect()),
+                pids: some.iter().map(|(_, _, pid)| *pid).collect(),
+            }));
+        }
+        if reports.is_empty() {
+            // The name of the job counts, even where nothing of it runs.
+            self.daemon.report(&ManagerReport::Ranks { alias: alias(), runs: Vec::new() });
+        }
+        for run in reports {
+            self.daemon.report(&ManagerReport::Ranks { alias: alias(), runs: vec![run] });
+        }
+    }
+}
