@@ -2,6 +2,7 @@
 //! Nothing of it may be left on any host, and another job may not notice.
 
 use std::fs;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -234,4 +235,57 @@ fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothi
     ring.agree();
     ring.only_daemons_are_left();
     ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_root_that_stands_still_is_not_waited_for_by_the_other_hosts() {
+    let ring = roomy().faster(4).with(4);
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    let root = ring.manager(1);
+    process::send(root.pid, Signal::SIGSTOP);
+    wait_until("the other hosts are rid of the job", || {
+        recorders.processes().iter().all(|process| is_below(process, root.pid))
+    });
+    process::send(root.pid, Signal::SIGCONT);
+    job.wait().code(125).says(&["is lost"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_manager_killed_while_its_job_starts_leaves_nothing() {
+    let ring = ring();
+    for round in 0..sample(12, 200) {
+        let index = round % 4 + 1;
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+        let manager = ring.manager(index);
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 * 5) % 40));
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_daemon_killed_while_a_job_starts_leaves_nothing_and_no_doubt() {
+    let ring = roomy().faster(4).with(4);
+    for round in 0..sample(8, 100) {
+        let index = round % 4 + 1;
+        let mut job = ring.mpirun(1, &["-n", "8", "sleep", "5"]).deadline(60).start();
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 * 7) % 60));
+        ring.kill(index);
+        ring.start_again(index);
+        wait_until("it runs or is over", || {
+            ring.suite.running("sleep").len() == 8 || job.has_ended()
+        });
+        let output = job.wait();
+        let code = output.exit_code();
+        assert!(code == Some(0) || code == Some(125), "d{index}: {output}");
+        if code == Some(125) {
+            output.brief();
+        }
+        ring.agree();
+        ring.only_daemons_are_left();
+    }
 }
