@@ -30,13 +30,15 @@ impl Records {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }
 
-    /// Writes the record of a job and locks it.
+    /// Writes the record of a job and locks it. What a manager that lives holds stays as it is.
     pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
         let Some(path) = self.path(&record.job) else { return Ok(None) };
         let failed = || format!("cannot write {}", path.display());
-        let mut file = File::create(&path).with_context(failed)?;
-        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
+        let options = File::options().create(true).write(true).truncate(false).clone();
+        let mut file = options.open(&path).with_context(failed)?;
         file.try_lock().with_context(failed)?;
+        file.set_len(0).with_context(failed)?;
+        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
         Ok(Some(file))
     }
 
@@ -44,6 +46,11 @@ impl Records {
         if let Some(path) = self.path(job) {
             let _ = fs::remove_file(path);
         }
+    }
+
+    /// Whether there is a record of that job.
+    pub(super) fn has(&self, job: &JobId) -> bool {
+        self.path(job).is_some_and(|path| path.exists())
     }
 
     /// Whether nobody holds the record.
@@ -95,6 +102,8 @@ mod tests {
         let lock = records.write(&ours).unwrap();
         drop(records.write(&theirs).unwrap());
         assert!(!records.is_free(&ours.job) && records.is_free(&theirs.job));
+        let again = JobRecord { cookie: "c-1".to_owned(), ..ours.clone() };
+        records.write(&again).expect_err("the first one's manager lives");
         drop(lock);
         assert!(records.is_free(&ours.job));
 
@@ -105,6 +114,7 @@ mod tests {
         assert_eq!(found, [ours.clone(), theirs]);
         assert!(rundir.jobs().join("7").exists() && !rundir.jobs().join("8@h1").exists());
         records.remove(&ours.job);
+        assert!(!records.has(&ours.job));
         assert_eq!(records.read().len(), 1);
     }
 }
