@@ -9,6 +9,7 @@ mod attacks;
 mod bad_input;
 mod basics;
 mod daemon;
+mod demand;
 mod exit_codes;
 mod job_links;
 mod jobs;
