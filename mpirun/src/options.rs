@@ -249,8 +249,7 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes of the program (default 1; one for each slot of a batch job)")
-        .of(Argset).basic(),
+        "run N processes (default 1; a batch job's slots)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
          list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
@@ -271,7 +270,7 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
         "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 \
-         processes. If no daemon is running here, daemons are started there for this job").basic(),
+         processes").basic(),
     opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
         "the same from a file: HOST, HOST:N, HOST slots=N").basic(),
     opt(Hosts, Key::Host, &["host", "H"], &["LIST"],

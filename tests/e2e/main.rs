@@ -11,6 +11,7 @@ mod bad_input;
 mod basics;
 mod binding;
 mod daemon;
+mod demand;
 mod exit_codes;
 mod groups;
 mod job_links;
