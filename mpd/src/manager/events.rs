@@ -109,7 +109,10 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: true } => {
+                    self.tell(Input::SignalProcesses(signal));
+                }
                 Told::Missing(members) => self.tell(Input::Missing(members)),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
