@@ -99,7 +99,7 @@ pub fn accompany(
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
         verbose,
     };
-    let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
+    let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let (conn, private) = submitted.into_parts();
     let mut session = Session {
         messages: Messages::new(name),
@@ -199,9 +199,6 @@ impl Session {
 
     /// Reads standard input as far as there is credit.
     fn feed(&mut self) {
-        if !self.run.wants_stdin() {
-            self.stdin = None;
-        }
         while self.can_feed() {
             let Some(stdin) = &self.stdin else { return };
             if stdin.is_in_background() {

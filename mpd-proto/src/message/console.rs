@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobId, Rank};
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
+use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
@@ -47,6 +48,14 @@ pub enum RingRequest {
         signal: u8,
         /// Only to the rank's own process, not to its process group.
         single: bool,
+    },
+    /// Other ranks of the job shall receive standard input from now on: answered as
+    /// [`RingRequest::KillJob`], and refused where a rank cannot.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,

@@ -9,6 +9,7 @@ use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -113,6 +114,7 @@ impl Process {
                 Told::Signal { signal, single: true } => {
                     self.tell(Input::SignalProcesses(signal));
                 }
+                Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
@@ -209,7 +211,7 @@ impl Process {
         let variables = start::variables_of((&self.spec, &self.order), rank, local);
         let cpus = CpuMask::of(self.bindings.cpus(local));
         let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
-        let fed = self.spec.stdin.contains(rank);
+        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),

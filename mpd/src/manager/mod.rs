@@ -50,7 +50,7 @@ use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
@@ -260,11 +260,7 @@ impl Process {
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
             fresh: Pieces::default(),
