@@ -91,6 +91,8 @@ pub enum Key {
     StatusFile,
     /// `-s`: the receivers of standard input.
     Stdin,
+    /// `-stdin-switch`: they can be changed.
+    StdinSwitch,
     /// `-timeout`.
     Timeout,
     /// `-timestamp`.
@@ -332,6 +334,9 @@ pub static OPTIONS: &[Opt] = {
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
+        "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
+         get it then wait for its end, instead of finding it empty"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],

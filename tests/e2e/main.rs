@@ -33,6 +33,7 @@ mod ring;
 mod run;
 mod signals;
 mod stdin;
+mod steering;
 mod stress;
 mod suite;
 mod terminal;

@@ -50,6 +50,14 @@ pub enum RingRequest {
         /// Only to the rank's own process, not to its process group.
         single: bool,
     },
+    /// Other ranks of the job shall receive standard input from now on: answered as
+    /// [`RingRequest::KillJob`], and refused where a rank cannot.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
+    },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
     /// A connection to the daemon of another host and back: [`ConsoleReply::Pong`] or refused with

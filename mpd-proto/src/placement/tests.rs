@@ -53,6 +53,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         alias: None,
         tmpdir: b"/tmp".to_vec(),
         stdin: RankSet::none(),
+        stdin_switch: false,
         output: OutputSpec::default(),
         on_failure: OnFailure::End,
         timeout: None,

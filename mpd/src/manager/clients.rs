@@ -11,7 +11,7 @@ use mpd_proto::job::RankEnd;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
@@ -156,6 +156,13 @@ impl Client {
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid {
             let _ = killpg(pid, signal);
+        }
+    }
+
+    /// Sends `signal` to the rank's own process alone, if it has not been reaped.
+    pub(crate) fn signal_alone(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            let _ = kill(pid, signal);
         }
     }
 }

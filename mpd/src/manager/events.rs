@@ -10,6 +10,7 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -111,7 +112,11 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: true } => {
+                    self.tell(Input::SignalProcesses(signal));
+                }
+                Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
@@ -213,7 +218,7 @@ impl Process {
         let variables = start::variables_of((&self.spec, &self.order), rank, local);
         let cpus = CpuMask::of(self.bindings.cpus(local));
         let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
-        let fed = self.spec.stdin.contains(rank);
+        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),

@@ -52,7 +52,7 @@ use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, Phase, StartJob};
 use mpd_proto::placement::binding::Bindings;
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
@@ -274,11 +274,7 @@ impl Process {
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: vec![Vec::new(); known],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
             fresh: Pieces::default(),

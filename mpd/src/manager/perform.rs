@@ -12,6 +12,7 @@ use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use super::clients::Client;
 use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
@@ -27,13 +28,8 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => {
-                // Many a rank does not survive it.
-                self.tidy.shm.note();
-                if let Ok(signal) = Signal::try_from(i32::from(number)) {
-                    self.clients.started().for_each(|(_, client)| client.signal(signal));
-                }
-            }
+            Output::SignalRanks(number) => self.signal(number, Client::signal),
+            Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
             Output::StopTree => {
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
@@ -55,6 +51,14 @@ impl Process {
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
             Output::Leave => self.over = Some(0),
+        }
+    }
+
+    fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
+        // Many a rank does not survive it.
+        self.tidy.shm.note();
+        if let Ok(signal) = Signal::try_from(i32::from(number)) {
+            self.clients.started().for_each(|(_, client)| send(client, signal));
         }
     }
 

@@ -36,6 +36,9 @@ impl Membership {
             Ok(Order::SignalJob { job, signal, single }) => {
                 self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
             }
+            Ok(Order::SwitchStdin { job, ranks }) => {
+                self.obey_job(hands, &job, &ManagerOrder::SwitchStdin { ranks })
+            }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Err(e) => {
                 log::warn!("an order that is not understood here: {e}");
