@@ -31,6 +31,7 @@ pub mod signals;
 pub mod spawn;
 pub mod sweep;
 pub mod tcp;
+pub mod thishost;
 pub mod tree;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]

@@ -13,10 +13,10 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
 use mpd_io::signals::Signals;
 use mpd_proto::frame::{self, Kind};
-use mpd_proto::job::JobSpec;
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
+use crate::cli::Run as Job;
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
@@ -89,18 +89,19 @@ struct Session {
 /// When this process cannot do its part; the job is ended by the closing of the connection.
 pub fn accompany(
     name: &str,
-    spec: &JobSpec,
-    verbose: bool,
+    job: &Job,
     submitted: Submitted,
     signals: Signals,
 ) -> Result<Finished> {
+    let Job { spec, verbose, trace, .. } = job;
     let settings = Settings {
         size: spec.size(),
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
-        verbose,
+        verbose: *verbose,
+        hops: trace.hops,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
-    let (conn, private) = submitted.into_parts();
+    let Submitted { conn, private } = submitted;
     let mut session = Session {
         messages: Messages::new(name),
         poll: Poll::new().context("cannot make an event queue")?,

@@ -4,6 +4,7 @@
 //! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
 //! socket or job directory is left. README.md tells how to run them.
 
+mod across;
 mod attacker;
 mod attacks;
 mod bad_input;
@@ -35,3 +36,4 @@ mod steering;
 mod stress;
 mod suite;
 mod terminal;
+mod timeline;

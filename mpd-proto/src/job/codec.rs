@@ -44,6 +44,7 @@ impl JobSpec {
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.flag(self.report_ends);
+        w.flag(self.trace);
         self.placement.encode(&mut w);
         w.u32(self.environments.len());
         for environment in &self.environments {
@@ -84,6 +85,7 @@ impl JobSpec {
             n => Some(u32::try_from(n).map_err(|_| r.invalid())?),
         };
         let report_ends = r.flag()?;
+        let trace = r.flag()?;
         let placement = PlacementSpec::decode(&mut r)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -107,6 +109,7 @@ impl JobSpec {
             timeout,
             universe_size,
             report_ends,
+            trace,
             placement,
         })
     }
@@ -370,6 +373,7 @@ mod tests {
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             report_ends: true,
+            trace: true,
             placement: PlacementSpec {
                 hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
                 exclude: vec!["h2".into()],

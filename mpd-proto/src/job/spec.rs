@@ -49,6 +49,8 @@ pub struct JobSpec {
     pub universe_size: Option<u32>,
     /// Whether the console wants the end of every rank.
     pub report_ends: bool,
+    /// Whether the console wants the timeline of the launch.
+    pub trace: bool,
     /// Where the ranks run.
     pub placement: PlacementSpec,
 }

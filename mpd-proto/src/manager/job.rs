@@ -184,7 +184,11 @@ impl Job {
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
             Up::Tidied => self.tidied(),
-            Up::Stopped { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Stopped { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, Rank};
+use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
+use crate::message::trace::Span;
 use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
@@ -279,12 +280,33 @@ pub enum JobNews {
         /// The failure.
         failure: Failure,
     },
-    /// The ends of consecutive ranks, sent at the end if the specification asks for them.
+    /// The ends of ranks of one host, sent at the end if the specification asks for them.
     Ends {
-        /// The first of them.
-        first: Rank,
-        /// Process id and end of each.
+        /// The host.
+        host: String,
+        /// The ranks.
+        ranks: RankSet,
+        /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
+    },
+    /// What a host and its ranks did when, at the end, if the specification asks for it. By the clock
+    /// of the root manager's host, as far as it is known to differ.
+    Trace {
+        /// Where.
+        host: DaemonName,
+        /// Some of the spans.
+        spans: Vec<Span>,
+    },
+    /// How far the words of the launch travelled, at the end, if the specification asks for the
+    /// timeline.
+    Hops {
+        /// Hosts of the job.
+        hosts: u32,
+        /// Most forwarding steps to any host that was told of the job; none if no other host was, or
+        /// the daemon did not say.
+        scatter: Option<u32>,
+        /// Steps from the root manager to the deepest one.
+        tree: u32,
     },
     /// Something worth a line to the user that is not the end of the job.
     Notice {

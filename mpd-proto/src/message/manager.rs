@@ -7,6 +7,7 @@ use crate::id::JobId;
 use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUNS, RankRun};
+use crate::message::trace::Span;
 use crate::rankset::RankSet;
 use crate::ring::{DaemonName, Instance};
 
@@ -79,6 +80,14 @@ pub enum ManagerOrder {
         /// What was read from it so far: its hello, as hexadecimal digits.
         hello: String,
     },
+    /// All hosts that answer have been told of the job. For the root manager, if the specification
+    /// asks for the timeline.
+    Launched {
+        /// How long that took.
+        scatter: Span,
+        /// Most forwarding steps to any member.
+        depth: u32,
+    },
     /// Hosts of the job that could not be told of it. For the root manager.
     Missing {
         /// Their daemons, and why, for people.
@@ -117,6 +126,8 @@ pub struct StartJob {
     pub spec_bytes: u32,
     /// What placement has to say to the user, a line each; for the root.
     pub notices: Vec<String>,
+    /// What the daemon did for the launch before this, if the specification asks for it; for the root.
+    pub spans: Vec<Span>,
 }
 
 /// Manager to daemon.

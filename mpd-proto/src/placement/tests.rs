@@ -59,6 +59,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         timeout: None,
         universe_size: None,
         report_ends: false,
+        trace: false,
         placement,
     }
 }

@@ -7,6 +7,7 @@ use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
+use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
 use mpd_proto::stdio::input::Stdin;
@@ -72,12 +73,12 @@ impl Process {
         self.serve_sources();
         self.expire();
         self.serve_flows();
-        // Behind all that was read or expired: it may have opened a gate.
-        self.flush_outputs();
         let now = self.now();
         self.machine.flush(now);
         self.perform_outputs();
         self.move_output();
+        // Behind all that was read, expired or sent: it may have opened a gate.
+        self.flush_outputs();
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();
@@ -97,6 +98,7 @@ impl Process {
         }
         if self.is_drained() {
             self.draining = false;
+            self.end_span(Phase::Drain, None);
             self.tell(Input::Drained);
         }
     }
@@ -116,6 +118,7 @@ impl Process {
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
                 }
@@ -153,6 +156,7 @@ impl Process {
                 Dead::NoChildren => {
                     if std::mem::take(&mut self.killing) {
                         self.timers.stop(Timer::Kill);
+                        self.end_span(Phase::Kill, None);
                         self.tell(Input::TreeGone);
                     }
                     return;
@@ -172,6 +176,7 @@ impl Process {
         self.serve_pmi_to_the_end(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
+        self.end_span(Phase::Run, Some(rank));
         self.clients[rank].pid = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
@@ -200,12 +205,14 @@ impl Process {
         let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
         self.tell(Input::Pids(pids));
         if self.starting.is_none() {
+            self.end_span(Phase::Go, None);
             self.report_ranks();
             self.tell(Input::Started);
         }
     }
 
     fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
+        self.begin_span(Phase::Spawn, Some(rank));
         let mut client = Client::new(self.facts(rank));
         let spawn = &self.spawns[&self.spec.argset_of(rank)];
         let variables = start::variables_of((&self.spec, &self.order), rank, local);
@@ -220,7 +227,9 @@ impl Process {
             spawn,
             (fed, &self.null, cgroup),
         );
+        self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.pid {
+            self.begin_span(Phase::Run, Some(rank));
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);
         }
@@ -293,6 +302,7 @@ impl Process {
                     }
                 }
                 Timer::Daemon => self.look_for_daemon(),
+                Timer::Launched => self.finish_late(),
             }
         }
         self.expire_outputs(now);

@@ -7,6 +7,7 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
 mod above;
@@ -26,6 +27,7 @@ mod sink;
 mod start;
 mod stdio;
 mod tidy;
+mod trace;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,7 +50,7 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, StartJob};
+use mpd_proto::message::{ManagerReport, Phase, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
@@ -66,6 +68,7 @@ use self::outputs::Outputs;
 use self::ranks::Ranks;
 use self::start::Prepared;
 use self::tidy::Tidy;
+use self::trace::Trace;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
@@ -88,6 +91,9 @@ const MAX_STOP_LOOKS: u16 = 500;
 /// Between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the end of a job waits for the daemon to say how the launch went, if that is wanted.
+const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The first look at /dev/shm; each next one comes after twice the time, up to [`MOST_DOUBLINGS`].
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const MOST_DOUBLINGS: u8 = 6;
@@ -107,6 +113,8 @@ enum Timer {
     Stopping(u16),
     /// Look for a daemon.
     Daemon,
+    /// Wait no longer for what it says of the launch.
+    Launched,
 }
 
 /// What a manager has before it knows its job.
@@ -116,6 +124,7 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
+    trace: Trace,
 }
 
 /// The process's state between two turns of its loop.
@@ -164,11 +173,13 @@ struct Process {
     draining: bool,
     /// Bytes that all outputs had taken at the last look while draining.
     taken: u64,
+    trace: Trace,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
+    let began = mpd_io::clock::wall();
     let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
     // Files of ours have their mode given; ranks have their user's mask.
@@ -181,7 +192,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     crate::daemon::keep_to_oneself()?;
-    let mut means = Means::new(daemon, &order)?;
+    let mut means = Means::new(daemon, &order, began)?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
@@ -191,7 +202,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
 }
 
 impl Means {
-    fn new(daemon: Daemon, order: &StartJob) -> Result<Self> {
+    fn new(daemon: Daemon, order: &StartJob, began: u64) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
@@ -209,7 +220,9 @@ impl Means {
             let both = readable | Interest::WRITABLE;
             poll.registry().register(&mut SourceFd(&fd), Token(DAEMON), both)?;
         }
-        Ok(Self { poll, clock: Clock::start(), signals, branches, daemon })
+        let clock = Clock::start();
+        let trace = Trace::start(began, clock.now());
+        Ok(Self { poll, clock, signals, branches, daemon, trace })
     }
 }
 
@@ -220,8 +233,10 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon } = means;
+        let Means { poll, clock, signals, branches, daemon, mut trace } = means;
+        trace.begin(clock.now(), Phase::Checks, None);
         let spec = JobSpec::decode(encoded)?;
+        trace.decide(spec.trace, &order.spans);
         spec.check()?;
         let size = spec.size();
         order.shares.check(size)?;
@@ -274,6 +289,7 @@ impl Process {
             killing: false,
             draining: false,
             taken: 0,
+            trace,
             over: None,
             spawns: BTreeMap::new(),
             bindings: Bindings::default(),
@@ -314,6 +330,8 @@ impl Process {
                     // An empty store has room for one key.
                     let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
                 }
+                self.end_span(Phase::Checks, None);
+                self.begin_span(Phase::Ready, None);
                 self.tell(Input::Ready);
             }
         }
@@ -356,7 +374,8 @@ impl Process {
             || !self.talking.is_empty()
             || self.console.has_work()
             || self.daemon.has_work()
-            || self.branches.has_work();
+            || self.branches.has_work()
+            || self.flows_may_go_on();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -7,7 +7,7 @@ use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, StartJob};
+use mpd_proto::message::{JobNews, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
@@ -43,7 +43,10 @@ impl Process {
             Output::TellNotice(text) => self.console.tell(&JobNews::Notice { text }),
             Output::TellFailed { host, failure } => self.tell_failed(host, failure),
             Output::TellSuspended => self.console.tell(&JobNews::Suspended),
-            Output::Drain => self.start_draining(),
+            Output::Drain => {
+                self.begin_span(Phase::Drain, None);
+                self.start_draining();
+            }
             Output::DiscardOutput => self.discard_output(),
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
@@ -61,6 +64,9 @@ impl Process {
 
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
+        self.end_span(Phase::Ready, None);
+        self.begin_span(Phase::Go, None);
+        self.trace.note_go(self.clock.now());
         let StartJob { job, host, .. } = self.order.clone();
         self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
@@ -83,6 +89,7 @@ impl Process {
     fn kill_tree(&mut self) {
         self.starting = None;
         self.killing = true;
+        self.begin_span(Phase::Kill, None);
         self.tidy.note();
         if let Some(group) = &self.cgroup {
             group.kill();
@@ -91,16 +98,13 @@ impl Process {
     }
 
     fn tell_failed(&mut self, host: Option<DaemonName>, failure: Failure) {
-        let own = self.order.shares.get(0).map(|share| &share.member);
-        let host = match host {
-            Some(name) if Some(&name) != own => name.to_string(),
-            _ => self.order.host.clone(),
-        };
+        let host = host.map_or_else(|| self.order.host.clone(), |name| name.to_string());
         self.console.tell(&JobNews::Failed { host, failure });
     }
 
     /// No process of the job lives here: what else it left goes.
     fn tidy_up(&mut self) {
+        self.begin_span(Phase::Tidy, None);
         self.tidy.remove();
         if let Some(group) = self.cgroup.take() {
             let _ = group.remove();
@@ -110,17 +114,30 @@ impl Process {
             let rundir = RunDir::at(PathBuf::from(rundir));
             let _ = std::fs::remove_file(rundir.record(&self.order.job));
         }
+        self.end_span(Phase::Tidy, None);
+        self.tell_trace();
         self.tell(Input::Tidied);
     }
 
     /// The last words, when nothing of the job is left anywhere.
-    fn finish(&mut self, code: u8) {
+    pub(super) fn finish(&mut self, code: u8) {
+        if self.awaits_launched(code) {
+            return;
+        }
+        if self.spec.trace {
+            self.console.tell(&self.tell_hops());
+        }
         if self.spec.report_ends {
-            let ranks = (0..).map(Rank).zip(&self.pids);
-            let ends: Vec<_> = ranks.map(|(rank, &pid)| (pid, self.machine.end_of(rank))).collect();
-            let firsts = (0..self.spec.size()).step_by(ENDS_PER_MESSAGE);
-            for (first, part) in firsts.zip(ends.chunks(ENDS_PER_MESSAGE)) {
-                self.console.tell(&JobNews::Ends { first: Rank(first), ends: part.to_vec() });
+            for share in self.order.shares.iter() {
+                let all: Vec<Rank> = share.ranks.ranks().collect();
+                for part in all.chunks(ENDS_PER_MESSAGE) {
+                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    self.console.tell(&JobNews::Ends {
+                        host: share.member.to_string(),
+                        ranks: part.iter().copied().collect(),
+                        ends: part.iter().map(end).collect(),
+                    });
+                }
             }
         }
         self.console.tell(&JobNews::Ended { code });

@@ -53,6 +53,9 @@ impl Process {
                 self.feed.drop_out_below(place, switches);
                 self.offer_credit();
             }
+            Up::Trace { place: whose, heard_us, told_us, spans } => {
+                self.take_spans(place, whose, (heard_us, told_us), spans);
+            }
             Up::Drained => {
                 self.flows.drained(place);
                 self.tell(Input::FromChild(place, Up::Drained));

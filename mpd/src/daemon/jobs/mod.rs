@@ -24,7 +24,7 @@ use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
     ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, Opening,
-    RankRun, StartJob,
+    RankRun, Span, StartJob,
 };
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
@@ -96,6 +96,7 @@ struct Given<'a> {
     console: [BorrowedFd<'a>; 3],
     spec: &'a [u8],
     notices: Vec<String>,
+    spans: Vec<Span>,
 }
 
 /// The table of jobs.
@@ -195,12 +196,12 @@ impl Jobs {
         launch: &Launch,
         console: &Conn,
         submission: &Submission,
-        notices: Vec<String>,
+        (notices, spans): (Vec<String>, Vec<Span>),
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let spec = &submission.encoded;
-        self.start(launch, 0, Given { console, spec, notices })?;
+        self.start(launch, 0, Given { console, spec, notices, spans })?;
         self.last = self.last.max(launch.job.number());
         if let Some(job) = self.jobs.get_mut(&launch.job) {
             job.alias.clone_from(&submission.spec.alias);
@@ -219,7 +220,11 @@ impl Jobs {
         }
         let null = start::null()?;
         let console = [null.as_fd(); 3];
-        self.start(launch, place, Given { console, spec: &[], notices: Vec::new() })
+        self.start(
+            launch,
+            place,
+            Given { console, spec: &[], notices: Vec::new(), spans: Vec::new() },
+        )
     }
 
     fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
@@ -252,6 +257,7 @@ impl Jobs {
         manager.send(&ManagerOrder::Start(Box::new(StartJob {
             spec_bytes,
             notices: given.notices,
+            spans: given.spans,
             ..self.order(launch, &record, part.place)
         })));
         manager.send_bulk(Kind::Spec, given.spec);
@@ -288,6 +294,7 @@ impl Jobs {
             place,
             spec_bytes: 0,
             notices: Vec::new(),
+            spans: Vec::new(),
         }
     }
 

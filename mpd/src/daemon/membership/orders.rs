@@ -25,7 +25,7 @@ impl Membership {
                 OrderAnswer::Done
             }
             Ok(Order::LeaveAll) => {
-                self.leave(hands.now, Farewell::WithAll);
+                self.dismiss(hands.now);
                 OrderAnswer::Done
             }
             Ok(Order::ListJobs { page }) => {
@@ -57,7 +57,7 @@ impl Membership {
         missing: Vec<DaemonName>,
         depth: u32,
     ) {
-        if self.announced(request, answers) {
+        if self.announced(hands.now, request, answers, depth) {
             return;
         }
         match self.asks.wanted(request) {

@@ -190,3 +190,13 @@ fn messages_bear_the_name_we_were_started_by() {
         "mpiexec: unknown option -nq; did you mean -np? (see mpiexec --help)"
     );
 }
+
+#[test]
+fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
+    let r = run("--trace-startup launch.json a");
+    assert!(r.spec.trace && !r.trace.hops);
+    assert_eq!(r.trace.file.as_deref(), Some(Path::new("launch.json")));
+    let r = run("--trace-hops a");
+    assert!(r.spec.trace && r.trace.hops && r.trace.file.is_none());
+    assert!(!run("a").spec.trace);
+}
