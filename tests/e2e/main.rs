@@ -33,3 +33,4 @@ mod stress;
 mod suite;
 mod terminal;
 mod timeline;
+mod usage;

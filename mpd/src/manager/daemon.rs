@@ -35,6 +35,7 @@ pub(crate) enum Told {
     },
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
+    CountOutput,
     Missing(Vec<(DaemonName, String)>),
     /// How long the scatter took, and its depth.
     Launched(Span, u32),
@@ -173,6 +174,7 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
     Some(match order {
         ManagerOrder::Kill => Told::Kill,
         ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
+        ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
         ManagerOrder::Link { hello } => {

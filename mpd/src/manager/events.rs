@@ -112,6 +112,7 @@ impl Process {
                 Told::Kill => self.tell(Input::Kill),
                 Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);

@@ -8,6 +8,7 @@
 mod listing;
 mod records;
 mod start;
+mod top;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::cgroup::Cgroup;
+use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
@@ -62,6 +64,7 @@ struct Job {
     /// What its user calls it, and its ranks here, as its manager says.
     alias: Option<String>,
     runs: Vec<RankRun>,
+    written: top::Written,
     /// Whether the manager is our child, so that its orphans come to us.
     ours: bool,
     ended: bool,
@@ -113,6 +116,8 @@ pub(crate) struct Jobs {
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
     next_look: Option<Time>,
+    /// For samples of what is used.
+    clock: Clock,
 }
 
 impl Jobs {
@@ -128,6 +133,7 @@ impl Jobs {
             helpers: BTreeSet::new(),
             killing: None,
             next_look: None,
+            clock: Clock::start(),
         }
     }
 
@@ -267,6 +273,7 @@ impl Jobs {
             manager: Some(pid),
             alias: None,
             runs: Vec::new(),
+            written: top::Written::default(),
             ours: true,
             ended: false,
         };
@@ -374,6 +381,7 @@ impl Jobs {
                 known.part = Some(Part { place, manager, key });
                 known.connected = true;
                 known.runs.clear();
+                known.written = top::Written::default();
                 Ok(id)
             }
             _ => Err(format!("job {id} is not known here")),
@@ -392,6 +400,7 @@ impl Jobs {
                 manager: None,
                 alias: None,
                 runs: Vec::new(),
+                written: top::Written::default(),
                 ours: false,
                 ended: false,
                 record,
