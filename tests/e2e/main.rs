@@ -38,3 +38,4 @@ mod stress;
 mod suite;
 mod terminal;
 mod timeline;
+mod usage;

@@ -118,6 +118,7 @@ impl Process {
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
