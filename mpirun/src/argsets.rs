@@ -130,6 +130,7 @@ impl<'a> Argsets<'a> {
                 Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
             },
             stdin: self.job.stdin(),
+            stdin_switch: self.job.stdin_switch,
             output: self.job.output()?,
             on_failure: self.job.on_failure(),
             timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,

@@ -93,6 +93,7 @@ pub struct JobOptions {
     round_robin: bool,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
+    pub(crate) stdin_switch: bool,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
     trace_file: Once<PathBuf>,
@@ -142,6 +143,7 @@ impl JobOptions {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.set(ranks, setting)?;
             }
+            Key::StdinSwitch => self.stdin_switch = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;

@@ -91,6 +91,8 @@ pub enum Key {
     StatusFile,
     /// `-s`: the receivers of standard input.
     Stdin,
+    /// `-stdin-switch`: they can be changed.
+    StdinSwitch,
     /// `-timeout`.
     Timeout,
     /// `-timestamp`.
@@ -249,8 +251,7 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes of the program (default 1; one for each slot of a batch job)")
-        .of(Argset).basic(),
+        "run N processes (default 1; a batch job's slots)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
          list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
@@ -271,7 +272,7 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
         "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 \
-         processes. If no daemon is running here, daemons are started there for this job").basic(),
+         processes").basic(),
     opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
         "the same from a file: HOST, HOST:N, HOST slots=N").basic(),
     opt(Hosts, Key::Host, &["host", "H"], &["LIST"],
@@ -333,6 +334,9 @@ pub static OPTIONS: &[Opt] = {
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
+        "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
+         get it then wait for its end, instead of finding it empty"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],

@@ -172,7 +172,7 @@ impl Run {
         if self.stdin_wanted { self.credit } else { 0 }
     }
 
-    /// Whether anybody still wants standard input.
+    /// Whether anybody wants standard input now. That can change.
     pub const fn wants_stdin(&self) -> bool {
         self.stdin_wanted
     }
@@ -206,7 +206,10 @@ impl Run {
                 self.job = Some((job, host));
                 self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
-            JobNews::StdinCredit { bytes } => self.credit += bytes as usize,
+            JobNews::StdinCredit { bytes } => {
+                self.stdin_wanted = true;
+                self.credit += bytes as usize;
+            }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
                 if std::mem::take(&mut self.suspending) {

@@ -388,6 +388,8 @@ impl Peer {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
+                    ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
+                    ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Ended { code } => jobs.ended(job, code),
                 }
                 Ok(Some(Verdict::Keep))

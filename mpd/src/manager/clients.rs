@@ -11,7 +11,7 @@ use mpd_proto::job::RankEnd;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
@@ -69,6 +69,8 @@ pub(crate) struct Source {
     pub(crate) blocked: bool,
     /// In the queue of sources to be read.
     pub(crate) queued: bool,
+    /// Bytes read so far.
+    pub(crate) taken: u64,
 }
 
 /// The PMI connection of a rank.
@@ -156,6 +158,13 @@ impl Client {
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid {
             let _ = killpg(pid, signal);
+        }
+    }
+
+    /// Sends `signal` to the rank's own process alone, if it has not been reaped.
+    pub(crate) fn signal_alone(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            let _ = kill(pid, signal);
         }
     }
 }

@@ -10,6 +10,7 @@ use mio::{Interest, Registry, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
+use mpd_proto::RankSet;
 use mpd_proto::channel::hello::HELLO;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::hex;
@@ -33,8 +34,11 @@ pub(crate) enum Told {
         /// Only the ranks' own processes.
         single: bool,
     },
+    /// Who receives standard input from now on.
+    SwitchStdin(RankSet),
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
+    CountOutput,
     Missing(Vec<(DaemonName, String)>),
     /// How long the scatter took, and its depth.
     Launched(Span, u32),
@@ -183,6 +187,8 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
     Some(match order {
         ManagerOrder::Kill => Told::Kill,
         ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
+        ManagerOrder::SwitchStdin { ranks } => Told::SwitchStdin(ranks),
+        ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
         ManagerOrder::Link { hello } => {

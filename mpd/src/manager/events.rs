@@ -10,6 +10,7 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -86,18 +87,18 @@ impl Process {
         self.daemon.flush();
     }
 
-    /// While what is left is being written: whether it moves, and whether it is done.
+    /// While what is left is being written, here or on its way from below: whether it moves, and whether it
+    /// is done.
     fn review_drain(&mut self) {
-        if !self.draining {
+        if !self.ending {
             return;
         }
         let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
         if std::mem::replace(&mut self.taken, taken) != taken {
             self.tell(Input::DrainGoesOn);
         }
-        if self.is_drained() {
+        if self.draining && self.is_drained() {
             self.draining = false;
-            self.end_span(Phase::Drain, None);
             self.tell(Input::Drained);
         }
     }
@@ -111,8 +112,13 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: true } => {
+                    self.tell(Input::SignalProcesses(signal));
+                }
+                Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
@@ -213,7 +219,7 @@ impl Process {
         let variables = start::variables_of((&self.spec, &self.order), rank, local);
         let cpus = CpuMask::of(self.bindings.cpus(local));
         let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
-        let fed = self.spec.stdin.contains(rank);
+        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),

@@ -52,7 +52,7 @@ use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, Phase, StartJob};
 use mpd_proto::placement::binding::Bindings;
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
@@ -64,7 +64,7 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
-use self::outputs::Outputs;
+use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
 use self::start::Prepared;
 use self::tidy::Tidy;
@@ -171,7 +171,9 @@ struct Process {
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
-    /// Bytes that all outputs had taken at the last look while draining.
+    /// The ranks were killed: what still moves is what they left to be written.
+    ending: bool,
+    /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
     /// The exit code, once everything is over.
@@ -245,11 +247,9 @@ impl Process {
         let clients = Ranks::new(&share.ranks);
         let groups = start::group_keys(&spec, &order, clients.all());
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
-        let mut problem = made.err().map(|e| {
-            format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
-        });
+        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        problem = problem.or(trouble);
+        let problem = made.err().map(unmade).or(trouble);
         let machine = Manager::new(manager::Config {
             shares: &order.shares,
             place,
@@ -257,7 +257,8 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        let is_root = place == 0;
+        // Only the root knows all.
+        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -270,16 +271,12 @@ impl Process {
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
-            pids: vec![0; if is_root { size as usize } else { 0 }],
+            pids: vec![0; known],
             starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            labels: vec![Vec::new(); known],
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
             fresh: Pieces::default(),
@@ -292,6 +289,7 @@ impl Process {
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,
+            ending: false,
             taken: 0,
             trace,
             over: None,

@@ -12,6 +12,7 @@ use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use super::clients::Client;
 use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
@@ -27,13 +28,8 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => {
-                // Many a rank does not survive it.
-                self.tidy.shm.note();
-                if let Ok(signal) = Signal::try_from(i32::from(number)) {
-                    self.clients.started().for_each(|(_, client)| client.signal(signal));
-                }
-            }
+            Output::SignalRanks(number) => self.signal(number, Client::signal),
+            Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
             Output::StopTree => {
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
@@ -58,6 +54,14 @@ impl Process {
         }
     }
 
+    fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
+        // Many a rank does not survive it.
+        self.tidy.shm.note();
+        if let Ok(signal) = Signal::try_from(i32::from(number)) {
+            self.clients.started().for_each(|(_, client)| send(client, signal));
+        }
+    }
+
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
         self.end_span(Phase::Ready, None);
@@ -70,6 +74,8 @@ impl Process {
         self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
         self.offer_credit();
+        // What a rank says can make the user send a signal: the console knows before that there is a job.
+        self.console.flush();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
@@ -88,6 +94,7 @@ impl Process {
     fn kill_tree(&mut self) {
         self.starting = None;
         self.killing = true;
+        self.ending = true;
         self.begin_span(Phase::Kill, None);
         self.tidy.note();
         if let Some(group) = &self.cgroup {

@@ -112,7 +112,8 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
 fn check_descriptors(spec: &JobSpec, ranks: &[Rank]) -> Result<(), Failure> {
     let size = ranks.len() as u64;
-    let fed = ranks.iter().filter(|&&rank| spec.stdin.contains(rank)).count() as u64;
+    let fed = ranks.iter().filter(|&&rank| spec.stdin_switch || spec.stdin.contains(rank));
+    let fed = fed.count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
     let per_rank = 3 + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;

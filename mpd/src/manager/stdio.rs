@@ -12,7 +12,7 @@ use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
 use mpd_proto::stdio::inflow::Inflow;
 use mpd_proto::stdio::input::Stdin;
 use mpd_proto::stdio::record::Item;
@@ -62,7 +62,7 @@ impl Process {
         }
     }
 
-    fn take_input(&mut self, input: &Stdin<'_>) {
+    pub(super) fn take_input(&mut self, input: &Stdin<'_>) {
         match input {
             Stdin::Bytes(bytes) => {
                 if let Err(e) = self.feed.push(bytes) {
@@ -200,6 +200,7 @@ impl Process {
                 Ok(n) => {
                     // A short read emptied the pipe; what comes later makes a new event.
                     source.ready = n == most || source.ending;
+                    source.taken += n as u64;
                     self.take_output(rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -440,12 +441,23 @@ fn host_of(order: &StartJob, rank: Rank) -> String {
 }
 
 /// Who takes input for `ranks` here: some of this host, and managers directly below.
-pub(super) fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
+fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
     let place = order.place as usize;
     let here = order.shares.get(place).map(|share| share.ranks.clone()).unwrap_or_default();
     let below: Vec<(usize, RankSet)> =
         order.shares.children(place).map(|p| (p, order.shares.ranks_below(p))).collect();
     Receiver::of(ranks, &here, below.iter().map(|(place, ranks)| (*place, ranks)))
+}
+
+/// The input of this manager's ranks and of the managers below.
+pub(super) fn feed_of(spec: &JobSpec, order: &StartJob) -> Feed {
+    let below = order.shares.children(order.place as usize).map(Receiver::Below);
+    let mut others: Vec<Receiver> = below.collect();
+    if spec.stdin_switch {
+        // Those that do not receive yet are to hear of the end.
+        others.extend(receivers(order, &RankSet::all()));
+    }
+    Feed::new(receivers(order, &spec.stdin), others, WINDOW)
 }
 
 /// The outputs of this manager. Trouble with those of the console is told by way of what is left.
