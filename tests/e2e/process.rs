@@ -98,6 +98,13 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
+    /// Its children, the dead ones among them.
+    pub(crate) fn children(&self) -> Vec<Self> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid);
+        let pids = fs::read_to_string(path).unwrap_or_default();
+        pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?)).collect()
+    }
+
     /// Children that are dead and not waited for.
     pub(crate) fn zombies(&self) -> usize {
         let zombie = |p: &Self| p.parent == self.pid && p.state == 'Z';

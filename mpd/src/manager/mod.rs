@@ -351,6 +351,10 @@ impl Process {
 
     fn serve(mut self) -> Result<ExitCode> {
         let mut events = Events::with_capacity(1024);
+        if self.daemon.descriptor().is_none() {
+            // It died while we waited for the specification.
+            self.timers.set(Timer::Daemon, self.now() + REGISTER_INTERVAL);
+        }
         // What was prepared is said before anything is waited for.
         self.turn();
         while self.over.is_none() || self.console.waits() || !self.branches.is_quiet() {

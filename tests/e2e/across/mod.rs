@@ -58,11 +58,11 @@ impl Members {
 
     /// The manager that this daemon has started, of the one job there is.
     fn manager(&self, index: usize) -> Process {
-        let daemon = self.member(index).pid;
-        let is_it = |process: &Process| process.is_manager() && process.parent == daemon;
+        let daemon = self.process(index);
         let mut found = None;
+        // Asked of the daemon alone: some tests need it as soon as it is there.
         wait_until(&format!("a manager on d{index}"), || {
-            found = self.suite.processes().into_iter().find(is_it);
+            found = daemon.children().into_iter().find(Process::is_manager);
             found.is_some()
         });
         found.expect("it was found")
