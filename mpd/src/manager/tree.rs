@@ -1,10 +1,10 @@
 //! What this manager says to the one above and those below, and what it hears from them.
 
+use mpd_proto::Rank;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{Class, Down, TreeKind, Up};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
-use mpd_proto::Rank;
 
 use super::Process;
 use super::branches::{End, News};
