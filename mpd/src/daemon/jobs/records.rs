@@ -4,7 +4,7 @@
 //! the lock, and the kernel lifts it when the manager is gone.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -30,14 +30,26 @@ impl Records {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }
 
-    /// Writes the record of a job and locks it.
+    /// Writes the record of a job and locks it. Where the disk is full there is none: the job runs all the
+    /// same, but a later daemon does not know it.
     pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
         let Some(path) = self.path(&record.job) else { return Ok(None) };
         let failed = || format!("cannot write {}", path.display());
-        let mut file = File::create(&path).with_context(failed)?;
-        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
-        file.try_lock().with_context(failed)?;
-        Ok(Some(file))
+        let bytes = serde_json::to_vec(record)?;
+        let written =
+            File::create(&path).and_then(|mut file| file.write_all(&bytes).map(|()| file));
+        match written {
+            Err(e) if is_full(&e) => {
+                log::warn!("{}: {e}; the next daemon will not know the job", failed());
+                let _ = fs::remove_file(&path);
+                Ok(None)
+            }
+            written => {
+                let file = written.with_context(failed)?;
+                file.try_lock().with_context(failed)?;
+                Ok(Some(file))
+            }
+        }
     }
 
     pub(super) fn remove(&self, job: &JobId) {
@@ -70,6 +82,10 @@ impl Records {
         }
         found
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]
