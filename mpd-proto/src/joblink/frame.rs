@@ -72,7 +72,7 @@ pub enum Heard {
     Keys(Vec<u8>),
     /// Records of output, from below.
     Output(Stream, Vec<u8>),
-    /// A piece of standard input, from above; empty means its end.
+    /// Standard input, from above: see [`crate::stdio::input`].
     Stdin(Vec<u8>),
     /// A piece of the specification, from above.
     Spec(Vec<u8>),

@@ -539,7 +539,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         }
         Up::Initialized { ranks: some }
         | Up::Finalized { ranks: some }
-        | Up::Entered { ranks: some } => !some.is_empty() && is_within(some, ranks),
+        | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
         Up::Ready
         | Up::StartFailed { .. }
@@ -557,13 +557,4 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Pulse => true,
     };
     something.then_some(up)
-}
-
-/// Whether all of `some` are in `all`, without going through them one by one: a peer may have written
-/// "all".
-fn is_within(some: &RankSet, all: &RankSet) -> bool {
-    some.ranges().iter().all(|&(low, high)| {
-        let at = all.ranges().partition_point(|range| range.1 < low);
-        all.ranges().get(at).is_some_and(|range| range.0 <= low && high <= range.1)
-    })
 }

@@ -82,6 +82,7 @@ impl Process {
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();
+        self.move_output();
         self.branches.flush();
         self.console.flush();
         self.daemon.flush();
@@ -117,7 +118,7 @@ impl Process {
                     self.tell(Input::SignalProcesses(signal));
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
-                Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::Missing(members) => self.miss(members),
                 Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {

@@ -56,7 +56,6 @@ use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
-use pmi_proto::pairs::Pieces;
 use pmi_proto::{Facts, Kvs};
 
 use self::branches::Branches;
@@ -156,8 +155,8 @@ struct Process {
     labels: Vec<Vec<u8>>,
     feed: Feed,
     kvs: Kvs,
-    /// Keys and values put here or below since the last fence, for the other hosts.
-    fresh: Pieces,
+    /// Keys put here or below since the last fence, of which the other hosts are to hear.
+    fresh: BTreeSet<Vec<u8>>,
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
@@ -176,6 +175,8 @@ struct Process {
     /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
+    /// The job ended before all managers below had connected.
+    unlinked: bool,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
@@ -199,7 +200,8 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
     means.branches.begin(means.poll.registry(), now);
-    let encoded = if is_root { encoded } else { above::specification(&mut means)? };
+    let encoded = if is_root { Some(encoded) } else { above::specification(&mut means)? };
+    let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
     Process::new(means, order, &encoded, (console, [out, err]))?.serve()
 }
 
@@ -225,6 +227,19 @@ impl Means {
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
         Ok(Self { poll, clock, signals, branches, daemon, trace })
+    }
+
+    /// The job is over before anything of it was begun here.
+    fn leave(mut self, order: &StartJob) -> ExitCode {
+        let below = order.shares.children(order.place as usize);
+        let unlinked =
+            below.into_iter().any(|place| self.branches.awaits(branches::End::Child(place)));
+        let cgroup = order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok());
+        perform::forget(order, cgroup);
+        let code = mpd_proto::job::exit::SUITE;
+        self.daemon.report(&ManagerReport::Ended { code, unlinked });
+        self.daemon.flush();
+        ExitCode::SUCCESS
     }
 }
 
@@ -279,7 +294,7 @@ impl Process {
             feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
-            fresh: Pieces::default(),
+            fresh: BTreeSet::new(),
             misbehaved: BTreeSet::new(),
             tidy,
             timers: Timers::default(),
@@ -292,6 +307,7 @@ impl Process {
             ending: false,
             taken: 0,
             trace,
+            unlinked: false,
             over: None,
             spawns: BTreeMap::new(),
             bindings: Bindings::default(),
@@ -300,6 +316,8 @@ impl Process {
         };
         process.register().context("cannot watch descriptors")?;
         process.pass_on_specification(encoded);
+        // They look at their part while we look at ours.
+        process.branches.flush();
         process.get_ready(problem);
         Ok(process)
     }
@@ -355,7 +373,12 @@ impl Process {
             // It died while we waited for the specification.
             self.timers.set(Timer::Daemon, self.now() + REGISTER_INTERVAL);
         }
-        // What was prepared is said before anything is waited for.
+        // What was prepared is said before anything is waited for, and what came meanwhile is heard before
+        // a deadline is judged by.
+        self.poll.poll(&mut events, Some(Duration::ZERO)).context("cannot look for events")?;
+        for event in &events {
+            self.note_event(event.token().0, event);
+        }
         self.turn();
         while self.over.is_none() || self.console.waits() || !self.branches.is_quiet() {
             let wait = self.wait();
@@ -369,7 +392,7 @@ impl Process {
             self.turn();
         }
         let code = self.over.unwrap_or(mpd_proto::job::exit::SUITE);
-        self.daemon.report(&ManagerReport::Ended { code });
+        self.daemon.report(&ManagerReport::Ended { code, unlinked: self.unlinked });
         self.daemon.flush();
         Ok(ExitCode::SUCCESS)
     }

@@ -47,7 +47,7 @@ pub(crate) enum News {
     Word(usize, Up),
     /// Records of output from the place below.
     Output(usize, Stream, Vec<u8>),
-    /// Standard input from above; empty means its end.
+    /// Standard input from above.
     Stdin(Vec<u8>),
     /// Keys and values.
     Keys(End, Vec<u8>),

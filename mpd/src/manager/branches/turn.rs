@@ -188,6 +188,7 @@ impl Branches {
         }
         if matches!(branch.standing, Standing::Closing(_)) && branch.machine.is_empty() {
             branch.standing = Standing::Over;
+            branch.machine.abandon();
             line.link.finish();
         }
         Ok(())
