@@ -34,13 +34,20 @@ pub fn complete(name: &str) -> String {
     text
 }
 
+/// The name under which the program runs a command once on every host.
+pub(crate) const EVERYWHERE: &str = "mpdexec";
+
+/// The words of `mpirun` that it stands for.
+pub(crate) const EVERYWHERE_MEANS: [&str; 7] =
+    ["-hosts", "all", "-ppn", "1", "-m", "-on-failure", "highest"];
+
 /// The version.
 pub fn version(name: &str) -> String {
     format!("{name} (MPD) {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 4] = [
+pub(crate) const NOTES: [&str; 5] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
@@ -54,6 +61,8 @@ pub(crate) const NOTES: [&str; 4] = [
      is this host.",
     "Every rank gets the caller's environment, directory, umask and limits unless told otherwise, \
      less the variables of a launcher that mpirun itself was started under.",
+    "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
+     once: 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -on-failure highest uptime'.",
 ];
 
 /// What every rank finds in its environment, for the man page.

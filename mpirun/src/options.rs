@@ -251,7 +251,8 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes of the program (default 1; one for each slot of a batch job)")
+        "run N processes of the program (default 1; one for each slot of a batch job; with -hosts \
+         all and -ppn K, K on each host of the ring)")
         .of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
@@ -345,8 +346,9 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
-    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue"],
-        "what the first failure means (default end)").basic(),
+    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue|highest"],
+        "what the first failure means: the end (default), or that the others run on; with highest \
+         they do, and the exit code is the highest of all ranks', not that of the first that failed").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "the same as -on-failure continue"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
@@ -359,8 +361,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
-        "the universe size that MPI programs are told: a number, the number of CPUs, or unknown \
-         (default)"),
+        "the universe size that MPI programs are told: a number, the number of CPUs of the ring \
+         (of this host, if no daemon is running here), or unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],

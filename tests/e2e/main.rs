@@ -5,12 +5,14 @@
 //! socket or job directory is left. README.md tells how to run them.
 
 mod across;
+mod argsets;
 mod attacker;
 mod attacks;
 mod bad_input;
 mod basics;
 mod binding;
 mod daemon;
+mod everywhere;
 mod exit_codes;
 mod groups;
 mod job_links;
