@@ -251,9 +251,7 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes of the program (default 1; one for each slot of a batch job; with -hosts \
-         all and -ppn K, K on each host of the ring)")
-        .of(Argset).basic(),
+        "run N processes (default 1; a batch job's slots)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
          list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
@@ -274,7 +272,7 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
         "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 \
-         processes. If no daemon is running here, daemons are started there for this job").basic(),
+         processes").basic(),
     opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
         "the same from a file: HOST, HOST:N, HOST slots=N").basic(),
     opt(Hosts, Key::Host, &["host", "H"], &["LIST"],
@@ -284,7 +282,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::NoLocal, &["nolocal"], &[],
         "run nothing on this host"),
     opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
-        "run N processes on a host, then as many on the next (default: one for each of its CPUs)"),
+        "run N processes on a host, then as many on the next (default: one for each of its CPUs); \
+         with -hosts all and without -n, on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
     opt(Hosts, Key::Group, &["g"], &["K"],
@@ -346,9 +345,8 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
-    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue|highest"],
-        "what the first failure means: the end (default), or that the others run on; with highest \
-         they do, and the exit code is the highest of all ranks', not that of the first that failed").basic(),
+    opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
+        "after a failure: end (default), continue, highest").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "the same as -on-failure continue"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],

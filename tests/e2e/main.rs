@@ -12,6 +12,7 @@ mod bad_input;
 mod basics;
 mod binding;
 mod daemon;
+mod demand;
 mod everywhere;
 mod exit_codes;
 mod groups;

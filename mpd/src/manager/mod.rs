@@ -64,7 +64,7 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
-use self::outputs::Outputs;
+use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
 use self::start::Prepared;
 use self::tidy::Tidy;
@@ -245,11 +245,9 @@ impl Process {
         let clients = Ranks::new(&share.ranks);
         let groups = start::group_keys(&spec, &order, clients.all());
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
-        let mut problem = made.err().map(|e| {
-            format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
-        });
+        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        problem = problem.or(trouble);
+        let problem = made.err().map(unmade).or(trouble);
         let machine = Manager::new(manager::Config {
             shares: &order.shares,
             place,
@@ -257,7 +255,8 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        let is_root = place == 0;
+        // Only the root knows all.
+        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -270,11 +269,11 @@ impl Process {
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
-            pids: vec![0; if is_root { size as usize } else { 0 }],
+            pids: vec![0; known],
             starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
+            labels: vec![Vec::new(); known],
             feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),

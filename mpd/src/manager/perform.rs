@@ -68,6 +68,9 @@ impl Process {
         self.begin_span(Phase::Go, None);
         self.trace.note_go(self.clock.now());
         let StartJob { job, host, .. } = self.order.clone();
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
         self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
         self.offer_credit();

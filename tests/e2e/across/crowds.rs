@@ -76,3 +76,14 @@ fn fifty_jobs_at_once_are_all_right_and_leave_all_daemons_as_they_were() {
         }
     });
 }
+
+#[test]
+fn six_hundred_ranks_on_four_hosts_are_one_job() {
+    let ring = ring();
+    let words =
+        ["-ppn", "150", "-n", "600", &ring.suite.program("t-pmi"), "put-fence-get-all", "1"];
+    let output = ring.mpirun(1, &words).deadline(180).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("pmi ok ").count(), 600, "{output}");
+    ring.only_daemons_are_left();
+}

@@ -2,10 +2,11 @@
 //! Nothing of it may be left on any host, and another job may not notice.
 
 use std::fs;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::across::ring;
+use crate::across::{ring, roomy};
 use crate::kill::{TREE_SECONDS, assert_trees_are_gone};
 use crate::members::Members;
 use crate::process::{self, Process};
@@ -161,7 +162,10 @@ fn an_adopted_job_is_killed_by_way_of_any_daemon() {
         ring.start_again(index);
     }
     ring.agree();
-    wait_until("all managers are adopted", || ring.listed(3).len() == 4);
+    wait_until("all managers are adopted", || {
+        let listed = ring.listed(3);
+        listed.len() == 4 && listed.iter().all(|hosted| hosted.part.manager > 0)
+    });
     let id = JobRef::Id(ring.listed(3)[0].part.job.clone());
     let answer = ring.ask(3, RingRequest::KillJob { job: id }).expect("an answer");
     assert_eq!(answer, ConsoleReply::Done { missing: Vec::new() });
@@ -187,7 +191,7 @@ fn a_daemon_and_its_manager_killed_together_leave_nothing_once_a_daemon_is_back(
 
 #[test]
 fn a_host_that_is_silent_is_lost_and_the_job_ends_on_the_others() {
-    let ring = crate::across::roomy().faster(4).with(4);
+    let ring = roomy().faster(4).with(4);
     let (recorders, job) = ring.recorders(8, &[], "d");
     let manager = ring.manager(3);
     process::send(manager.pid, Signal::SIGSTOP);
@@ -222,8 +226,8 @@ fn a_daemon_that_stands_still_delays_no_job_that_runs() {
 }
 
 #[test]
-fn a_job_that_cannot_start_on_a_host_whose_daemon_just_died_names_it_and_leaves_nothing() {
-    let ring = ring();
+fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothing() {
+    let ring = roomy().faster(4).with(4);
     ring.send(3, Signal::SIGSTOP);
     let run = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(90);
     run.output().code(125).says(&["d3"]);
@@ -231,4 +235,57 @@ fn a_job_that_cannot_start_on_a_host_whose_daemon_just_died_names_it_and_leaves_
     ring.agree();
     ring.only_daemons_are_left();
     ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_root_that_stands_still_is_not_waited_for_by_the_other_hosts() {
+    let ring = roomy().faster(4).with(4);
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    let root = ring.manager(1);
+    process::send(root.pid, Signal::SIGSTOP);
+    wait_until("the other hosts are rid of the job", || {
+        recorders.processes().iter().all(|process| is_below(process, root.pid))
+    });
+    process::send(root.pid, Signal::SIGCONT);
+    job.wait().code(125).says(&["is lost"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_manager_killed_while_its_job_starts_leaves_nothing() {
+    let ring = ring();
+    for round in 0..sample(12, 200) {
+        let index = round % 4 + 1;
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+        let manager = ring.manager(index);
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 * 5) % 40));
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_daemon_killed_while_a_job_starts_leaves_nothing_and_no_doubt() {
+    let ring = roomy().faster(4).with(4);
+    for round in 0..sample(8, 100) {
+        let index = round % 4 + 1;
+        let mut job = ring.mpirun(1, &["-n", "8", "sleep", "5"]).deadline(60).start();
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 * 7) % 60));
+        ring.kill(index);
+        ring.start_again(index);
+        wait_until("it runs or is over", || {
+            ring.suite.running("sleep").len() == 8 || job.has_ended()
+        });
+        let output = job.wait();
+        let code = output.exit_code();
+        assert!(code == Some(0) || code == Some(125), "d{index}: {output}");
+        if code == Some(125) {
+            output.brief();
+        }
+        ring.agree();
+        ring.only_daemons_are_left();
+    }
 }

@@ -94,7 +94,7 @@ fn lines_of_all_hosts_bear_the_time_when_they_were_written() {
 fn a_prompt_of_a_rank_elsewhere_appears_and_can_be_answered() {
     let ring = ring();
     let words = ["-l", "-s", "5", "-n", "6"];
-    let run = ring.mpirun(1, &words).arg(ring.suite.program("t-prompt")).args(["name?"]);
+    let run = ring.mpirun(1, &words).arg(ring.suite.program("t-prompt")).args(["name?", "60", "5"]);
     let mut job = run.input_pipe().start();
     let mut stdin = job.stdin();
     job.shows("5: name?");

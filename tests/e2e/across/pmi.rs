@@ -49,7 +49,7 @@ fn the_mapping_tells_which_ranks_share_a_host() {
     for (options, mapping) in [
         (&["-n", "8"][..], "(vector,(0,4,2))"),
         (&["-rr", "-n", "8"], "(vector,(0,4,1),(0,4,1))"),
-        (&["-hosts", "d2,d3", "-n", "4"], "(vector,(1,2,2))"),
+        (&["-hosts", "d2,d3", "-n", "4"], "(vector,(0,2,2))"),
         (&["-hosts", "d1", "-n", "2"], "(vector,(0,1,2))"),
     ] {
         let output = ring.mpirun(1, options).args([&helper, "mapping"]).output();

@@ -154,6 +154,25 @@ fn mpirun_killed_in_the_first_milliseconds_leaves_nothing_on_any_host() {
 }
 
 #[test]
+fn sigtstp_while_the_hosts_start_their_ranks_stops_everything() {
+    let ring = ring();
+    for already in [1, 30, 60] {
+        // They end with their input, which is when the test waits for the job.
+        let words = ["-s", "all", "-ppn", "20", "-n", "80", "cat"];
+        let job = ring.mpirun(1, &words).input_pipe().start();
+        wait_until("some ranks", || ring.suite.running("cat").len() >= already);
+        job.send(Signal::SIGTSTP);
+        wait_until("mpirun has stopped", || job.process().is_stopped());
+        let going: Vec<_> =
+            ring.suite.running("cat").into_iter().filter(|rank| !rank.is_stopped()).collect();
+        assert!(going.is_empty(), "not stopped by then: {going:?}");
+        job.send(Signal::SIGCONT);
+        job.wait().code(0).quiet();
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn signals_of_one_job_do_not_reach_another_on_the_same_hosts() {
     let ring = ring();
     let (others, other) = ring.recorders(8, &[], "other");

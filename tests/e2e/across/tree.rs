@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
+use mpd_tests::lines::{Lines, Stream};
 use nix::sys::signal::Signal;
 
 use crate::across::roomy;
 use crate::members::Members;
+use crate::output::check_stream;
 use crate::process::{self, Process};
 use crate::run::{sample, wait_until};
 
@@ -16,8 +18,10 @@ fn large() -> Members {
     roomy().with(HOSTS)
 }
 
+/// So many ranks on all hosts.
 fn words(count: usize) -> [String; 4] {
-    ["-ppn".to_owned(), "1".to_owned(), "-n".to_owned(), count.to_string()]
+    let each = count.div_ceil(HOSTS).to_string();
+    ["-ppn".to_owned(), each, "-n".to_owned(), count.to_string()]
 }
 
 #[test]
@@ -59,6 +63,37 @@ fn fences_output_input_and_signals_pass_through_every_level() {
     assert!(recorders.ranks_got().iter().all(|got| got["SIGUSR1"] == 1));
     job.send(Signal::SIGINT);
     job.wait().code(130);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn lines_of_twenty_hosts_are_whole_and_in_order() {
+    let ring = large();
+    for options in [&[][..], &["-l"]] {
+        let (count, max) = (sample(40, 500), 100_000);
+        let run = ring.mpirun(1, options).args(words(2 * HOSTS)).arg(ring.suite.program("t-lines"));
+        let words = ["51".to_owned(), count.to_string(), max.to_string()];
+        let output = run.args(words).deadline(sample(120, 600)).output();
+        assert_eq!(output.exit_code(), Some(0), "{output}");
+        for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
+            let lines = |rank| Lines::new(51, rank, stream, max);
+            check_stream(bytes, 2 * HOSTS, !options.is_empty(), lines, count);
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_large_environment_and_many_arguments_reach_every_host() {
+    let ring = large();
+    let mut run = ring.mpirun(1, &[]).args(words(HOSTS));
+    for number in 0..12 {
+        run = run.env(format!("LARGE_{number}"), "x".repeat(100_000));
+    }
+    let run = run.args(["sh", "-c", "echo ${#LARGE_0} ${#LARGE_11} $#", "sh"]);
+    let output = run.args((0..5_000).map(|number| number.to_string())).output();
+    output.code(0).quiet();
+    assert_eq!(output.out(), "100000 100000 5000\n".repeat(HOSTS));
     ring.only_daemons_are_left();
 }
 
