@@ -67,12 +67,9 @@ impl Process {
         self.end_span(Phase::Ready, None);
         self.begin_span(Phase::Go, None);
         self.trace.note_go(self.clock.now());
-        let StartJob { job, host, .. } = self.order.clone();
-        for text in std::mem::take(&mut self.order.notices) {
-            self.console.tell(&JobNews::Notice { text });
-        }
-        self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
+        let StartJob { job, host, .. } = &self.order;
+        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
