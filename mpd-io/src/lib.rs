@@ -26,6 +26,7 @@ pub mod output;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
+pub mod screen;
 pub mod search;
 pub mod signals;
 pub mod spawn;
@@ -33,6 +34,7 @@ pub mod sweep;
 pub mod tcp;
 pub mod thishost;
 pub mod tree;
+pub mod usage;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
 mod raw;

@@ -331,6 +331,16 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
+/// Columns and lines of the terminal open at `fd`.
+pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
+    // SAFETY: winsize is plain data, and the call writes no more than one.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let result = libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size);
+        (result == 0).then_some((size.ws_col, size.ws_row))
+    }
+}
+
 /// Gives memory that is free in the middle of the heap back to the system, where the allocator can.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]

@@ -5,7 +5,8 @@ mod private;
 mod progress;
 mod ring;
 
-use std::io::Write as _;
+use std::io::{Write as _, stdin};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -123,7 +124,7 @@ impl<'a> Up<'a> {
     fn prepare(cli: &'a Cli, ring: &mpd_io::ringname::RingName) -> Result<Self> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
-        let wanted = cli.private.then(private::read).transpose()?;
+        let wanted = cli.private.then(private::order).transpose()?;
         let roster = before::roster(cli, wanted.as_ref().map(|wanted| &wanted.hosts[..]))?;
         let manner = before::manner(cli, ring, &roster)?;
         let rundir = daemon::rundir(&manner, &roster.local)?;
@@ -266,11 +267,13 @@ impl<'a> Up<'a> {
         };
         let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
         let mut driver = Driver::new(&mut self.signals, brief, others, true);
+        // Whose end means that nobody waits any more.
+        let owner = self.wanted.is_some().then(stdin);
         let mut signal = None;
         while !driver.is_over() && signal.is_none() {
-            let turn = driver.turn(None, Duration::from_secs(60))?;
+            let turn = driver.turn(owner.as_ref().map(|fd| fd.as_fd()), Duration::from_secs(60))?;
             turn.events.iter().for_each(|event| progress.show(event));
-            signal = turn.signals.first().copied();
+            signal = turn.signals.first().copied().or(turn.readable.then_some(libc::SIGHUP));
         }
         if signal.is_some() {
             driver.abort()?;

@@ -184,6 +184,43 @@ impl ListjobsCli {
     }
 }
 
+/// Show what hosts and ranks use of their machines.
+///
+/// A screen that is drawn in place: each host with its load, each rank with the state of its process,
+/// the CPU time (100 is one CPU) and memory of that process and all that descend from it, and how much
+/// it writes to standard output and error in a second. q ends it. Where output is no terminal, one
+/// table is printed, as with --once; with --json alone, a line of JSON for each interval.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdtop", version, after_help = PLACES)]
+pub struct TopCli {
+    /// Print it once, as it was in one interval, and exit
+    #[arg(long)]
+    pub once: bool,
+
+    /// How long an interval is
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+
+    /// Only jobs of this number or id
+    #[arg(short, long, value_name = "JOBID", value_parser = job)]
+    pub jobid: Option<JobRef>,
+
+    /// Only jobs that are called so
+    #[arg(short, long, value_name = "ALIAS", conflicts_with = "jobid")]
+    pub alias: Option<String>,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl TopCli {
+    /// Which jobs are to be shown, if not all.
+    pub fn job(&self) -> Option<JobRef> {
+        self.jobid.clone().or_else(|| self.alias.clone().map(JobRef::Alias))
+    }
+}
+
 /// End a job of the ring.
 ///
 /// Its processes are killed on all hosts. Silent, and back as soon as the job's manager has been told;
@@ -406,6 +443,7 @@ pub fn commands() -> Vec<Command> {
         ExitCli::command(),
         AllexitCli::command(),
         ListjobsCli::command(),
+        TopCli::command(),
         KilljobCli::command(),
         SigjobCli::command(),
         StdinCli::command(),
@@ -450,6 +488,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(number) if (0.0..=MAX).contains(&number) => Ok(Duration::from_secs_f64(number)),
         _ => Err(format!("a number of seconds from 0 to {MAX} is needed")),
+    }
+}
+
+/// Time between samples: no daemon is to be kept busy by that.
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    match seconds(text)? {
+        short if short < LEAST => Err(format!("at least {} seconds", LEAST.as_secs_f64())),
+        long => Ok(long),
     }
 }
 

@@ -4,8 +4,8 @@
 //! The ring has a name and a key that are made now and stand in no file. It ends with the connection, or
 //! with the job that the connection was given to: then our daemon tells all others to leave.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -163,8 +163,10 @@ fn daemon_words(own: Option<&HostEntry>, ring: Option<&Ring>) -> Vec<Vec<u8>> {
 #[derive(Debug)]
 struct Boot {
     pid: Pid,
+    /// Its standard input, whose end would tell that nobody waits any more.
+    _order: PipeWriter,
     /// Where it says that the ring is there; its end is that of the process.
-    words: File,
+    words: PipeReader,
 }
 
 /// What came of it.
@@ -188,18 +190,19 @@ impl Boot {
         if verbose {
             argv.push("--verbose");
         }
-        let mut spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
+        let spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
         // In a session of its own: the terminal's signals are for us to judge.
         let pid = spawn
-            .die_with_parent()
             .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
             .with_context(|| format!("cannot start {}", program.display()))?;
         drop((input, said));
+        let end = ["\n".to_owned()];
+        let lines: String = demand.hosts.iter().map(demand::line).chain(end).collect();
         // One that does not read it has told why.
-        let _ = order.write_all(ring.key.to_text().as_bytes()).and_then(|()| {
-            demand.hosts.iter().try_for_each(|e| order.write_all(demand::line(e).as_bytes()))
-        });
-        Ok(Self { pid, words: File::from(OwnedFd::from(words)) })
+        let _ = order
+            .write_all(ring.key.to_text().as_bytes())
+            .and_then(|()| order.write_all(lines.as_bytes()));
+        Ok(Self { pid, _order: order, words })
     }
 
     /// Waits until the ring is there or cannot be had.

@@ -161,7 +161,13 @@ impl Session {
                 _ => {}
             }
         }
-        for signal in self.signals.pending() {
+        let signals = self.signals.pending();
+        if !signals.is_empty() {
+            // Whoever sends one may have seen what ranks said: that there is a job has come before.
+            self.conn_ready = true;
+        }
+        self.hear();
+        for signal in signals {
             let gone = signal == libc::SIGHUP && self.had_terminal && !terminal::is_there();
             if signal == libc::SIGTSTP && !terminal::has_job_control() {
                 // Nobody could wake us.
@@ -169,7 +175,6 @@ impl Session {
             }
             self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
         }
-        self.hear();
         self.feed();
         self.run.handle_timeout(self.clock.now());
         self.perform();

@@ -83,7 +83,7 @@ impl World {
 }
 
 /// Prints which host of the job it is on: 0 is where mpirun runs.
-const WHERE: [&str; 3] = ["sh", "-c", "echo ${TMPDIR##*-}"];
+const WHERE: [&str; 3] = ["sh", "-c", "echo ${MPD_JOB_COOKIE##*-}"];
 
 #[test]
 fn named_hosts_get_daemons_for_the_job_and_lose_them_with_it() {

@@ -40,3 +40,4 @@ mod stress;
 mod suite;
 mod terminal;
 mod timeline;
+mod usage;

@@ -2,8 +2,8 @@
 //!
 //! [`Manager`] holds every decision of a manager process; the process itself only owns descriptors.
 //! It does not read output, speak PMI or look at processes: it is told, and says what to do. Every
-//! manager is a [`branch`] of the tree: it carries commands down and words up. The one on the console's
-//! host is the root, which decides for all ranks what is commanded: the [`job`]. A job of one host is a
+//! manager is a `branch` of the tree: it carries commands down and words up. The one on the console's
+//! host is the root, which decides for all ranks what is commanded: the `job`. A job of one host is a
 //! tree of one.
 
 mod branch;

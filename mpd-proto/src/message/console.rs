@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
+use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
@@ -35,6 +36,9 @@ pub enum RingRequest {
     ExitAll,
     /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
     Jobs,
+    /// What hosts and ranks use of their machines: [`ConsoleReply::Top`], several times if there are
+    /// many.
+    Top,
     /// The job shall end: [`ConsoleReply::Done`] as soon as its root manager is told, or refused if there
     /// is none.
     KillJob {
@@ -123,6 +127,15 @@ pub enum ConsoleReply {
         me: DaemonName,
         /// What runs where, this host first, then in the order of the ring.
         jobs: Vec<HostedPart>,
+        /// Live members that did not answer in time.
+        missing: Vec<DaemonName>,
+        /// Whether another reply follows.
+        more: bool,
+    },
+    /// What hosts and ranks use, or a part of it.
+    Top {
+        /// This host first, then in the order of the ring. A host that comes again has more ranks.
+        hosts: Vec<HostTop>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
         /// Whether another reply follows.

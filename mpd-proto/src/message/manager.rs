@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::id::JobId;
+use crate::id::{JobId, Rank};
 use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
-use crate::message::jobs::{MAX_RUNS, RankRun};
+use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
 use crate::message::trace::Span;
 use crate::rankset::RankSet;
 use crate::ring::{DaemonName, Instance};
@@ -61,6 +61,8 @@ pub enum ManagerOrder {
     Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
+    /// Count what the ranks here have written: [`ManagerReport::Written`].
+    CountOutput,
     /// A request by way of a daemon: send the signal to every rank. For the root manager.
     Signal {
         /// Its number.
@@ -150,6 +152,12 @@ pub enum ManagerReport {
         can: RankSet,
         /// How many ranks the job has.
         size: u32,
+    },
+    /// What ranks here have written to output and error so far, as far as it was read.
+    Written {
+        /// Bytes of each.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
+        counts: Vec<(Rank, u64)>,
     },
     /// The job is over and nothing of it is left.
     Ended {

@@ -389,6 +389,7 @@ impl Peer {
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
+                    ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Ended { code } => jobs.ended(job, code),
                 }
                 Ok(Some(Verdict::Keep))

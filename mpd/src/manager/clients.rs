@@ -69,6 +69,8 @@ pub(crate) struct Source {
     pub(crate) blocked: bool,
     /// In the queue of sources to be read.
     pub(crate) queued: bool,
+    /// Bytes read so far.
+    pub(crate) taken: u64,
 }
 
 /// The PMI connection of a rank.

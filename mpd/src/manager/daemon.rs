@@ -38,6 +38,7 @@ pub(crate) enum Told {
     SwitchStdin(RankSet),
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
+    CountOutput,
     Missing(Vec<(DaemonName, String)>),
     /// How long the scatter took, and its depth.
     Launched(Span, u32),
@@ -187,6 +188,7 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
         ManagerOrder::Kill => Told::Kill,
         ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
         ManagerOrder::SwitchStdin { ranks } => Told::SwitchStdin(ranks),
+        ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
         ManagerOrder::Link { hello } => {

@@ -87,18 +87,18 @@ impl Process {
         self.daemon.flush();
     }
 
-    /// While what is left is being written: whether it moves, and whether it is done.
+    /// While what is left is being written, here or on its way from below: whether it moves, and whether it
+    /// is done.
     fn review_drain(&mut self) {
-        if !self.draining {
+        if !self.ending {
             return;
         }
         let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
         if std::mem::replace(&mut self.taken, taken) != taken {
             self.tell(Input::DrainGoesOn);
         }
-        if self.is_drained() {
+        if self.draining && self.is_drained() {
             self.draining = false;
-            self.end_span(Phase::Drain, None);
             self.tell(Input::Drained);
         }
     }
@@ -118,6 +118,7 @@ impl Process {
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);

@@ -171,7 +171,9 @@ struct Process {
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
-    /// Bytes that all outputs had taken at the last look while draining.
+    /// The ranks were killed: what still moves is what they left to be written.
+    ending: bool,
+    /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
     /// The exit code, once everything is over.
@@ -287,6 +289,7 @@ impl Process {
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,
+            ending: false,
             taken: 0,
             trace,
             over: None,

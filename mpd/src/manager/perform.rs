@@ -71,6 +71,8 @@ impl Process {
         let StartJob { job, host, .. } = &self.order;
         self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
+        // What a rank says can make the user send a signal: the console knows before that there is a job.
+        self.console.flush();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
@@ -89,6 +91,7 @@ impl Process {
     fn kill_tree(&mut self) {
         self.starting = None;
         self.killing = true;
+        self.ending = true;
         self.begin_span(Phase::Kill, None);
         self.tidy.note();
         if let Some(group) = &self.cgroup {

@@ -200,6 +200,7 @@ impl Process {
                 Ok(n) => {
                     // A short read emptied the pipe; what comes later makes a new event.
                     source.ready = n == most || source.ending;
+                    source.taken += n as u64;
                     self.take_output(rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

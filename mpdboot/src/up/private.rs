@@ -1,15 +1,18 @@
 //! `mpdboot --private`, for an mpirun that wants a ring for its job alone.
 //!
-//! Its standard input has the two lines of the ring's key, which is in no file, then lines of a host file.
-//! When all hosts are in the ring, it says [`UP`] on standard output. If one cannot be had it does not, and
-//! exits; what was started leaves by itself when mpirun ends its private daemon.
+//! Its standard input has the two lines of the ring's key, which is in no file, then those of a host file,
+//! and an empty one. If it ends before the ring is there, nobody waits any more. When all hosts are in the
+//! ring, a line on standard output says so: [`UP`]. If one cannot be had there is none; what was started
+//! leaves by itself when mpirun ends its private daemon.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Write as _, stdin};
+use std::os::fd::AsFd as _;
 
-use anyhow::{Context as _, Result};
-use mpd_io::keyfile;
+use anyhow::{Context as _, Result, bail};
 use mpd_proto::channel::KeyText;
 use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file};
+use nix::errno::Errno;
+use nix::unistd::read;
 
 /// All are in the ring.
 const UP: &str = "up\n";
@@ -24,12 +27,19 @@ pub(super) struct Wanted {
     pub(super) hosts: Vec<HostEntry>,
 }
 
-/// Reads standard input.
-pub(super) fn read() -> Result<Wanted> {
-    const MAX: u64 = MAX_FILE as u64 + keyfile::MAX_SIZE;
+/// Reads standard input up to the empty line.
+pub(super) fn order() -> Result<Wanted> {
+    const MAX: usize = MAX_FILE + 4096;
     let failed = "--private is for mpirun: a key and hosts are wanted on standard input";
     let mut text = Vec::new();
-    std::io::stdin().take(MAX).read_to_end(&mut text).context(failed)?;
+    let mut buffer = vec![0; 64 << 10];
+    while !text.ends_with(b"\n\n") {
+        match read(stdin().as_fd(), &mut buffer) {
+            Ok(n) if n > 0 && text.len() < MAX => text.extend_from_slice(&buffer[..n]),
+            Err(Errno::EINTR) => {}
+            Ok(_) | Err(_) => bail!(failed),
+        }
+    }
     let mut ends = (1..).zip(&text).filter(|&(_, &byte)| byte == b'\n').map(|(end, _)| end);
     let hosts = text.split_off(ends.nth(KEY_LINES - 1).context(failed)?);
     let key = KeyText::parse(text).context(failed)?;

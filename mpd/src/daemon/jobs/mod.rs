@@ -8,6 +8,7 @@
 mod listing;
 mod records;
 mod start;
+mod top;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::cgroup::Cgroup;
+use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
@@ -65,6 +67,7 @@ struct Job {
     runs: Vec<RankRun>,
     /// At the root: the ranks that can be given standard input, and how many ranks there are.
     receivers: Option<(RankSet, u32)>,
+    written: top::Written,
     /// Whether the manager is our child, so that its orphans come to us.
     ours: bool,
     ended: bool,
@@ -118,6 +121,8 @@ pub(crate) struct Jobs {
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
     next_look: Option<Time>,
+    /// For samples of what is used.
+    clock: Clock,
 }
 
 impl Jobs {
@@ -133,6 +138,7 @@ impl Jobs {
             helpers: BTreeSet::new(),
             killing: None,
             next_look: None,
+            clock: Clock::start(),
         }
     }
 
@@ -273,6 +279,7 @@ impl Jobs {
             alias: None,
             runs: Vec::new(),
             receivers: None,
+            written: top::Written::default(),
             ours: true,
             ended: false,
         };
@@ -391,6 +398,7 @@ impl Jobs {
                 known.part = Some(Part { place, manager, key });
                 known.connected = true;
                 known.runs.clear();
+                known.written = top::Written::default();
                 Ok(id)
             }
             _ => Err(format!("job {id} is not known here")),
@@ -410,6 +418,7 @@ impl Jobs {
                 alias: None,
                 runs: Vec::new(),
                 receivers: None,
+                written: top::Written::default(),
                 ours: false,
                 ended: false,
                 record,

@@ -14,10 +14,10 @@ use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
 /// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
-const HOSTS_PER_REPLY: usize = 32;
+pub(super) const HOSTS_PER_REPLY: usize = 32;
 
 /// A host that has more to say than so many pages is cut short.
-const MAX_PAGES: u32 = 1024;
+pub(super) const MAX_PAGES: u32 = 1024;
 
 impl Membership {
     /// A console wants the jobs of the ring.

@@ -8,6 +8,7 @@ mod keep;
 mod launch;
 mod orders;
 mod saved;
+mod top;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

@@ -32,6 +32,7 @@ impl Membership {
                 let (jobs, more) = hands.jobs.listing(page);
                 OrderAnswer::Jobs { jobs, more }
             }
+            Ok(Order::Top { page }) => self.obey_top(hands, page),
             Ok(Order::KillJob { job }) => self.obey_job(hands, &job, &ManagerOrder::Kill),
             Ok(Order::SignalJob { job, signal, single }) => {
                 self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
@@ -81,6 +82,11 @@ impl Membership {
                 before.extend(missing);
                 self.listed(hands, request, page, answers, before);
             }
+            Some(Wanted::Top { page, missing: mut before }) => {
+                before.retain(|name| !missing.contains(name));
+                before.extend(missing);
+                self.topped(hands, request, page, answers, before);
+            }
             Some(Wanted::Job(job)) => self.finish(request, outcome(&job, answers, missing)),
             Some(Wanted::Laps) | None => {}
         }
@@ -117,6 +123,7 @@ fn word(answer: &Answer) -> Option<Word> {
         OrderAnswer::Done
         | OrderAnswer::NoSuchJob
         | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Top { .. }
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. } => None,
     }
