@@ -72,12 +72,9 @@ impl Process {
         self.end_span(Phase::Ready, None);
         self.begin_span(Phase::Go, None);
         self.trace.note_go(self.clock.now());
-        let StartJob { job, host, .. } = self.order.clone();
-        for text in std::mem::take(&mut self.order.notices) {
-            self.console.tell(&JobNews::Notice { text });
-        }
-        self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
+        let StartJob { job, host, .. } = &self.order;
+        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
         // What a rank says can make the user send a signal: the console knows before that there is a job.
         self.console.flush();
