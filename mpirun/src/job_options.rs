@@ -6,12 +6,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
-    Binding, Bytes, HostWish, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec,
-    RankOrder,
+    Binding, Bytes, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec, RankOrder,
 };
 use mpd_proto::{Rank, RankSet};
 
+use crate::demand::Launcher;
 use crate::hosts;
 use crate::once::Once;
 use crate::options::Key;
@@ -39,6 +40,22 @@ impl ExitReports {
     }
 }
 
+/// What is wanted to be known of how the job was launched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceWish {
+    /// Where to write the timeline (`-trace-startup`).
+    pub file: Option<PathBuf>,
+    /// Whether to tell the forwarding steps (`-trace-hops`).
+    pub hops: bool,
+}
+
+impl TraceWish {
+    /// Whether anything is wanted.
+    pub const fn any(&self) -> bool {
+        self.file.is_some() || self.hops
+    }
+}
+
 /// What `-usize` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Universe {
@@ -62,8 +79,10 @@ pub struct JobOptions {
     errfile: Once<LabelFormat>,
     exclude: Vec<String>,
     group: Once<u32>,
-    hosts: Once<Vec<HostWish>>,
+    pub(crate) hosts: Once<Vec<HostEntry>>,
     label: bool,
+    launcher: Once<String>,
+    launcher_program: Once<String>,
     label_format: Once<LabelFormat>,
     merge: bool,
     on_failure: Once<OnFailure>,
@@ -74,8 +93,11 @@ pub struct JobOptions {
     round_robin: bool,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
+    pub(crate) stdin_switch: bool,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
+    trace_file: Once<PathBuf>,
+    trace_hops: bool,
     pub(crate) universe: Once<Universe>,
     pub(crate) verbose: bool,
 }
@@ -106,6 +128,8 @@ impl JobOptions {
             Key::LabelPattern => {
                 self.label_format.set(pattern(setting, setting.value().as_bytes())?, setting)?;
             }
+            Key::Launcher => self.launcher.set(command(setting)?, setting)?,
+            Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
             Key::Merge => self.merge = true,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
@@ -119,11 +143,14 @@ impl JobOptions {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.set(ranks, setting)?;
             }
+            Key::StdinSwitch => self.stdin_switch = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
             }
             Key::Timestamp => self.timestamp = true,
+            Key::TraceHops => self.trace_hops = true,
+            Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
             Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
             Key::Verbose => self.verbose = true,
             // The other keys belong to programs, or ask for something other than a job.
@@ -151,7 +178,7 @@ impl JobOptions {
     /// Where the ranks run.
     pub fn placement(&self) -> PlacementSpec {
         PlacementSpec {
-            hosts: self.hosts.get().cloned().unwrap_or_default(),
+            hosts: self.hosts.get().map(|entries| hosts::wishes(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),
             per_host: self.per_host.get().copied(),
             order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
@@ -160,6 +187,17 @@ impl JobOptions {
             binding: self.binding.get().copied().unwrap_or_default(),
             print_rank_map: self.print_rank_map,
         }
+    }
+
+    /// Hosts that get no rank.
+    pub fn excluded(&self) -> &[String] {
+        &self.exclude
+    }
+
+    /// What starts daemons on other hosts, as far as the user says.
+    pub fn launcher(&self, in_slurm: bool) -> Launcher {
+        let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
+        Launcher { name, program, in_slurm }
     }
 
     /// The ranks that get standard input: the first, unless told otherwise.
@@ -190,6 +228,11 @@ impl JobOptions {
         }
     }
 
+    /// What is wanted of the launch.
+    pub fn trace(&self) -> TraceWish {
+        TraceWish { file: self.trace_file.get().cloned(), hops: self.trace_hops }
+    }
+
     /// The reports of exit codes.
     pub fn exits(&self) -> ExitReports {
         ExitReports {
@@ -204,6 +247,15 @@ fn alias(setting: &Setting) -> Result<String, Usage> {
     let text = setting.text()?;
     match text.is_empty() || text.contains(char::is_control) {
         true => Err(setting.error("an alias is text without control characters, and not empty")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// The words of a command.
+fn command(setting: &Setting) -> Result<String, Usage> {
+    let text = setting.text()?;
+    match text.trim().is_empty() || text.contains(char::is_control) {
+        true => Err(setting.error("a command is wanted, like ssh")),
         false => Ok(text.to_owned()),
     }
 }

@@ -172,6 +172,10 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::SignalRanks(signal));
             }
+            Down::SignalProcesses { signal } if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::SignalProcesses(signal));
+            }
             Down::Stop { round } if self.phase == Phase::Running => {
                 self.round = round;
                 self.pass_down(down);
@@ -206,6 +210,7 @@ impl Branch {
             }
             Down::Go
             | Down::Signal { .. }
+            | Down::SignalProcesses { .. }
             | Down::Stop { .. }
             | Down::Continue
             | Down::Release
@@ -312,7 +317,7 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
         }
     }
 
@@ -458,6 +463,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
             | Up::Pulse => self.say(up),
@@ -545,6 +551,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }
         | Up::Pulse => true,

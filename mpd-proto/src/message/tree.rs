@@ -11,6 +11,7 @@ use crate::bounded::at_most;
 use crate::id::Rank;
 use crate::job::{Failure, RankEnd};
 use crate::joblink::MAX_TEXT;
+use crate::message::trace::{MAX_SPANS, Span};
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 use crate::stdio::Stream;
@@ -112,6 +113,11 @@ pub enum Down {
     Go,
     /// Send the signal to the process group of every rank that lives.
     Signal {
+        /// Its number.
+        signal: u8,
+    },
+    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    SignalProcesses {
         /// Its number.
         signal: u8,
     },
@@ -230,6 +236,19 @@ pub enum Up {
     Notice {
         /// The line.
         text: String,
+    },
+    /// What a manager and its ranks did when, if the specification asks for it; before
+    /// [`Up::Tidied`]. Times are by the clock of the manager that sends this.
+    Trace {
+        /// Whose spans these are.
+        place: u32,
+        /// When the sender heard [`Down::Go`], in microseconds since 1970; 0 if it did not.
+        heard_us: u64,
+        /// When it sends this.
+        told_us: u64,
+        /// Some of them.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_SPANS>")]
+        spans: Vec<Span>,
     },
     /// So many further bytes of standard input may be sent down.
     StdinCredit {

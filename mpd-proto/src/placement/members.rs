@@ -101,6 +101,10 @@ impl<'a> Members<'a> {
                 None => unknown.push(wish.name.clone()),
             }
         }
+        // Whoever is not there and not wanted is not missed.
+        if !hosts.is_empty() {
+            unknown.retain(|name| !self.excluded_for_nothing.contains(&name.as_str()));
+        }
         if !unknown.is_empty() {
             return Err(PlacementError::Unknown {
                 names: unknown,

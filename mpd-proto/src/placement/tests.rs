@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Rank;
 use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
@@ -52,11 +53,13 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         alias: None,
         tmpdir: b"/tmp".to_vec(),
         stdin: RankSet::none(),
+        stdin_switch: false,
         output: OutputSpec::default(),
         on_failure: OnFailure::End,
         timeout: None,
         universe_size: None,
         report_ends: false,
+        trace: false,
         placement,
     }
 }
@@ -192,6 +195,7 @@ fn excluded_hosts_get_no_rank() {
     assert_eq!(map(3, "a b c", without(&["b"], plain())), "(a:0,2)(c:1)");
     assert_eq!(map(3, "a b c", without(&["a", "c"], on("a b c"))), "(b:0-2)");
     assert_eq!(map(2, "a b c", without(&["localhost"], plain())), "(b:0)(c:1)");
+    assert_eq!(map(2, "a b", without(&["z"], on("z b"))), "(b:0-1)", "z is not missed");
     assert_eq!(
         notices(2, "a b", without(&["z"], plain())),
         ["excluded, but not in the ring anyway: z"]

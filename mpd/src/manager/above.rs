@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::Events;
 use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::Down;
+use mpd_proto::message::{Down, Phase};
 
 use super::Means;
 use super::branches::{End, News};
@@ -21,6 +21,7 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
     let mut wanted = None;
     let mut encoded = Vec::new();
     let mut events = Events::with_capacity(64);
+    means.trace.begin(means.clock.now(), Phase::Link, None);
     loop {
         serve_daemon(means)?;
         let now = means.clock.now();
@@ -30,6 +31,10 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
                 News::Down(Down::Spec { bytes }) if wanted.is_none() => {
                     wanted = Some(bytes as usize).filter(|&bytes| bytes <= MAX_SPEC);
                     wanted.context("the specification is too long")?;
+                }
+                News::Up(End::Parent) => {
+                    means.trace.end(now, Phase::Link, None);
+                    means.trace.begin(now, Phase::Specification, None);
                 }
                 News::Spec(bytes) => encoded.extend_from_slice(&bytes),
                 News::Down(Down::Kill | Down::Tidy) => bail!("ended before the start"),
@@ -46,6 +51,7 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
             if encoded.len() > wanted {
                 bail!("the specification is longer than announced");
             }
+            means.trace.end(means.clock.now(), Phase::Specification, None);
             return Ok(encoded);
         }
         if means.signals.pending().iter().any(|&signal| signal != libc::SIGCHLD) {
@@ -67,7 +73,11 @@ fn serve_daemon(means: &mut Means) -> Result<()> {
             Told::Link(fd, hello) => {
                 means.branches.adopt(means.poll.registry(), now, fd, &hello);
             }
-            Told::Signal { .. } | Told::Missing(_) => {}
+            Told::Signal { .. }
+            | Told::SwitchStdin(_)
+            | Told::CountOutput
+            | Told::Missing(_)
+            | Told::Launched(..) => {}
         }
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
 mod above;
@@ -26,6 +27,7 @@ mod sink;
 mod start;
 mod stdio;
 mod tidy;
+mod trace;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,8 +50,9 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, StartJob};
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::message::{ManagerReport, Phase, StartJob};
+use mpd_proto::placement::binding::Bindings;
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
@@ -61,9 +64,11 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
-use self::outputs::Outputs;
+use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
+use self::start::Prepared;
 use self::tidy::Tidy;
+use self::trace::Trace;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
@@ -86,6 +91,9 @@ const MAX_STOP_LOOKS: u16 = 500;
 /// Between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the end of a job waits for the daemon to say how the launch went, if that is wanted.
+const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The first look at /dev/shm; each next one comes after twice the time, up to [`MOST_DOUBLINGS`].
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const MOST_DOUBLINGS: u8 = 6;
@@ -105,6 +113,8 @@ enum Timer {
     Stopping(u16),
     /// Look for a daemon.
     Daemon,
+    /// Wait no longer for what it says of the launch.
+    Launched,
 }
 
 /// What a manager has before it knows its job.
@@ -114,6 +124,7 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
+    trace: Trace,
 }
 
 /// The process's state between two turns of its loop.
@@ -131,6 +142,7 @@ struct Process {
     /// By argset.
     spawns: BTreeMap<usize, Spawn>,
     cgroup: Option<Cgroup>,
+    bindings: Bindings,
     null: OwnedFd,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
@@ -159,13 +171,17 @@ struct Process {
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
-    /// Bytes that all outputs had taken at the last look while draining.
+    /// The ranks were killed: what still moves is what they left to be written.
+    ending: bool,
+    /// Bytes that all outputs had taken at the last look since.
     taken: u64,
+    trace: Trace,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
+    let began = mpd_io::clock::wall();
     let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
     // Files of ours have their mode given; ranks have their user's mask.
@@ -178,7 +194,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     crate::daemon::keep_to_oneself()?;
-    let mut means = Means::new(daemon, &order)?;
+    let mut means = Means::new(daemon, &order, began)?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
@@ -188,7 +204,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
 }
 
 impl Means {
-    fn new(daemon: Daemon, order: &StartJob) -> Result<Self> {
+    fn new(daemon: Daemon, order: &StartJob, began: u64) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
@@ -206,7 +222,9 @@ impl Means {
             let both = readable | Interest::WRITABLE;
             poll.registry().register(&mut SourceFd(&fd), Token(DAEMON), both)?;
         }
-        Ok(Self { poll, clock: Clock::start(), signals, branches, daemon })
+        let clock = Clock::start();
+        let trace = Trace::start(began, clock.now());
+        Ok(Self { poll, clock, signals, branches, daemon, trace })
     }
 }
 
@@ -217,20 +235,21 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon } = means;
+        let Means { poll, clock, signals, branches, daemon, mut trace } = means;
+        trace.begin(clock.now(), Phase::Checks, None);
         let spec = JobSpec::decode(encoded)?;
+        trace.decide(spec.trace, &order.spans);
         spec.check()?;
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
         let share = order.shares.get(place).context("no share is ours")?;
         let clients = Ranks::new(&share.ranks);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
-        let mut problem = made.err().map(|e| {
-            format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
-        });
+        let groups = start::group_keys(&spec, &order, clients.all());
+        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
+        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        problem = problem.or(trouble);
+        let problem = made.err().map(unmade).or(trouble);
         let machine = Manager::new(manager::Config {
             shares: &order.shares,
             place,
@@ -238,7 +257,8 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        let is_root = place == 0;
+        // Only the root knows all.
+        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -251,16 +271,12 @@ impl Process {
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
-            pids: vec![0; if is_root { size as usize } else { 0 }],
+            pids: vec![0; known],
             starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            labels: vec![Vec::new(); known],
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
             fresh: Pieces::default(),
@@ -273,9 +289,12 @@ impl Process {
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,
+            ending: false,
             taken: 0,
+            trace,
             over: None,
             spawns: BTreeMap::new(),
+            bindings: Bindings::default(),
             order,
             spec,
         };
@@ -305,13 +324,16 @@ impl Process {
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
-            Ok(spawns) => {
+            Ok(Prepared { spawns, bindings }) => {
                 self.spawns = spawns;
+                self.bindings = bindings;
                 let places = self.order.shares.places_of_ranks(self.spec.size());
                 if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
                     // An empty store has room for one key.
                     let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
                 }
+                self.end_span(Phase::Checks, None);
+                self.begin_span(Phase::Ready, None);
                 self.tell(Input::Ready);
             }
         }
@@ -354,7 +376,8 @@ impl Process {
             || !self.talking.is_empty()
             || self.console.has_work()
             || self.daemon.has_work()
-            || self.branches.has_work();
+            || self.branches.has_work()
+            || self.flows_may_go_on();
         if busy {
             return Some(Duration::ZERO);
         }

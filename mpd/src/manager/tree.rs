@@ -53,6 +53,9 @@ impl Process {
                 self.feed.drop_out_below(place, switches);
                 self.offer_credit();
             }
+            Up::Trace { place: whose, heard_us, told_us, spans } => {
+                self.take_spans(place, whose, (heard_us, told_us), spans);
+            }
             Up::Drained => {
                 self.flows.drained(place);
                 self.tell(Input::FromChild(place, Up::Drained));
@@ -86,6 +89,22 @@ impl Process {
         self.branches.send_down_all(word);
         // What this host does for it may take a while.
         self.branches.flush();
+        if *word == Down::Kill {
+            self.give_up_unlinked();
+        }
+    }
+
+    /// The job ends before everybody has connected: those who have not started nothing, and are not
+    /// waited for. They end when they find nobody here.
+    fn give_up_unlinked(&mut self) {
+        let missing: Vec<usize> = (self.order.shares.children(self.order.place as usize))
+            .filter(|&place| self.branches.awaits(End::Child(place)))
+            .collect();
+        for place in missing {
+            self.branches.close(End::Child(place));
+            let problem = "its manager had not connected when the job was ended".to_owned();
+            self.lose_below(place, problem);
+        }
     }
 
     /// Says a word to the one above; keys go before the entry into a fence.

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use mpd_io::clock::wall;
 use mpd_proto::job::JobSpec;
-use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload};
+use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
 use mpd_proto::ring::{DaemonName, Input, MAX_PAYLOAD, RequestId};
-use mpd_proto::{JobId, frame};
+use mpd_proto::{JobId, Time, frame};
 
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Errand, Hands, Membership};
@@ -28,6 +29,10 @@ struct Launching {
     job: JobId,
     /// All that have a share, save for us.
     members: Vec<DaemonName>,
+    /// Whether the root manager wants to know how it went.
+    trace: bool,
+    /// When it began, by the clock on the wall and by ours.
+    began: (u64, Time),
 }
 
 /// Announcements under way.
@@ -35,11 +40,11 @@ struct Launching {
 pub(super) struct Launches(BTreeMap<RequestId, Launching>);
 
 impl Announcement {
-    /// For a job that has shares elsewhere.
+    /// For a job that has shares elsewhere; with `trace` its root manager is told how it went.
     ///
     /// # Errors
     /// The ring cannot carry so much in one message.
-    pub(crate) fn new(launch: &Launch) -> Result<Option<Self>> {
+    pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>> {
         let members: Vec<DaemonName> =
             launch.shares.iter().skip(1).map(|share| share.member.clone()).collect();
         if members.is_empty() {
@@ -54,7 +59,8 @@ impl Announcement {
                 launch.shares.len()
             );
         }
-        Ok(Some(Self { launching: Launching { job: launch.job.clone(), members }, order }))
+        let (job, began) = (launch.job.clone(), (0, Time::ZERO));
+        Ok(Some(Self { launching: Launching { job, members, trace, began }, order }))
     }
 }
 
@@ -67,22 +73,37 @@ impl Membership {
     /// Tells the other hosts of a job whose root manager runs here.
     pub(crate) fn announce(&mut self, hands: &mut Hands<'_>, announcement: Announcement) {
         let request = self.asks.next_id();
-        self.launches.0.insert(request, announcement.launching);
+        let began = (wall(), hands.now);
+        let launching = Launching { began, ..announcement.launching };
+        self.launches.0.insert(request, launching);
         self.tell(hands, Input::Scatter(request, announcement.order));
     }
 
     /// If `request` was an announcement: all have answered who will.
-    pub(super) fn announced(&mut self, request: RequestId, answers: &[Answer]) -> bool {
-        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+    pub(super) fn announced(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        answers: &[Answer],
+        depth: u32,
+    ) -> bool {
+        let Some(Launching { job, members, trace, began }) = self.launches.0.remove(&request)
+        else {
             return false;
         };
+        if trace {
+            let took_us = u64::try_from(now.since(began.1).as_micros()).unwrap_or(u64::MAX);
+            let scatter = Span { phase: Phase::Scatter, rank: None, began_us: began.0, took_us };
+            let order = ManagerOrder::Launched { scatter, depth };
+            self.errands.push_back(Errand { job: job.clone(), order, link: None });
+        }
         self.report_missing(job, members.into_iter().filter_map(|m| why_missing(m, answers)));
         true
     }
 
     /// If `request` was an announcement: nobody was told, for this reason.
     pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> bool {
-        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+        let Some(Launching { job, members, .. }) = self.launches.0.remove(&request) else {
             return false;
         };
         self.report_missing(job, members.into_iter().map(|m| (m, problem.to_owned())));

@@ -25,16 +25,20 @@ impl Membership {
                 OrderAnswer::Done
             }
             Ok(Order::LeaveAll) => {
-                self.leave(hands.now, Farewell::WithAll);
+                self.dismiss(hands.now);
                 OrderAnswer::Done
             }
             Ok(Order::ListJobs { page }) => {
                 let (jobs, more) = hands.jobs.listing(page);
                 OrderAnswer::Jobs { jobs, more }
             }
+            Ok(Order::Top { page }) => self.obey_top(hands, page),
             Ok(Order::KillJob { job }) => self.obey_job(hands, &job, &ManagerOrder::Kill),
             Ok(Order::SignalJob { job, signal, single }) => {
                 self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
+            }
+            Ok(Order::SwitchStdin { job, ranks }) => {
+                self.obey_job(hands, &job, &ManagerOrder::SwitchStdin { ranks })
             }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Err(e) => {
@@ -54,7 +58,7 @@ impl Membership {
         missing: Vec<DaemonName>,
         depth: u32,
     ) {
-        if self.announced(request, answers) {
+        if self.announced(hands.now, request, answers, depth) {
             return;
         }
         match self.asks.wanted(request) {
@@ -77,6 +81,11 @@ impl Membership {
                 before.retain(|name| !missing.contains(name));
                 before.extend(missing);
                 self.listed(hands, request, page, answers, before);
+            }
+            Some(Wanted::Top { page, missing: mut before }) => {
+                before.retain(|name| !missing.contains(name));
+                before.extend(missing);
+                self.topped(hands, request, page, answers, before);
             }
             Some(Wanted::Job(job)) => self.finish(request, outcome(&job, answers, missing)),
             Some(Wanted::Laps) | None => {}
@@ -114,6 +123,7 @@ fn word(answer: &Answer) -> Option<Word> {
         OrderAnswer::Done
         | OrderAnswer::NoSuchJob
         | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Top { .. }
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. } => None,
     }

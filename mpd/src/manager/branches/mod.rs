@@ -234,6 +234,12 @@ impl Branches {
         }
     }
 
+    /// Whether that manager has not connected yet, and still may.
+    pub(crate) fn awaits(&self, end: End) -> bool {
+        let index = self.index_of(end);
+        index.is_some_and(|index| matches!(self.branches[index].standing, Standing::Awaited))
+    }
+
     /// Bytes of a class that wait for the link. What went before them cannot be overtaken any more:
     /// a control word that must come behind output is sent when this is 0 for the output's class.
     pub(crate) fn queued(&self, to: End, class: Class) -> usize {

@@ -176,7 +176,6 @@ fn it_can_say_what_it_does() {
 
 #[test]
 fn options_of_later_versions_are_refused_by_name() {
-    assert!(problem("-launcher ssh a").starts_with("-launcher needs daemons started by mpirun"));
     assert!(problem("-map-by node a").ends_with("which this version does not have"));
     assert!(problem("-d a").starts_with("-d needs the parallel debugger"));
 }
@@ -189,4 +188,14 @@ fn messages_bear_the_name_we_were_started_by() {
         parse(&c).unwrap_err().to_string(),
         "mpiexec: unknown option -nq; did you mean -np? (see mpiexec --help)"
     );
+}
+
+#[test]
+fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
+    let r = run("--trace-startup launch.json a");
+    assert!(r.spec.trace && !r.trace.hops);
+    assert_eq!(r.trace.file.as_deref(), Some(Path::new("launch.json")));
+    let r = run("--trace-hops a");
+    assert!(r.spec.trace && r.trace.hops && r.trace.file.is_none());
+    assert!(!run("a").spec.trace);
 }

@@ -1,0 +1,53 @@
+//! `mpdboot --private`, for an mpirun that wants a ring for its job alone.
+//!
+//! Its standard input has the two lines of the ring's key, which is in no file, then those of a host file,
+//! and an empty one. If it ends before the ring is there, nobody waits any more. When all hosts are in the
+//! ring, a line on standard output says so: [`UP`]. If one cannot be had there is none; what was started
+//! leaves by itself when mpirun ends its private daemon.
+
+use std::io::{Write as _, stdin};
+use std::os::fd::AsFd as _;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_proto::channel::KeyText;
+use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file};
+use nix::errno::Errno;
+use nix::unistd::read;
+
+/// All are in the ring.
+const UP: &str = "up\n";
+
+/// Lines of the key.
+const KEY_LINES: usize = 2;
+
+/// What mpirun wants.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) key: KeyText,
+    pub(super) hosts: Vec<HostEntry>,
+}
+
+/// Reads standard input up to the empty line.
+pub(super) fn order() -> Result<Wanted> {
+    const MAX: usize = MAX_FILE + 4096;
+    let failed = "--private is for mpirun: a key and hosts are wanted on standard input";
+    let mut text = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    while !text.ends_with(b"\n\n") {
+        match read(stdin().as_fd(), &mut buffer) {
+            Ok(n) if n > 0 && text.len() < MAX => text.extend_from_slice(&buffer[..n]),
+            Err(Errno::EINTR) => {}
+            Ok(_) | Err(_) => bail!(failed),
+        }
+    }
+    let mut ends = (1..).zip(&text).filter(|&(_, &byte)| byte == b'\n').map(|(end, _)| end);
+    let hosts = text.split_off(ends.nth(KEY_LINES - 1).context(failed)?);
+    let key = KeyText::parse(text).context(failed)?;
+    Ok(Wanted { key, hosts: parse_file(&hosts).context("the hosts for the job")? })
+}
+
+/// Says that the ring is there.
+pub(super) fn say_up() -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(UP.as_bytes()).and_then(|()| out.flush()).context("cannot tell mpirun")
+}
