@@ -14,6 +14,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod conn;
 pub mod console;
+pub mod digest;
 mod inherited;
 pub mod input;
 pub mod ipc;

@@ -214,7 +214,8 @@ impl Branch {
             | Down::Discard
             | Down::Tidy => {}
             // Of the process, not of the machine.
-            Down::Spec { .. } | Down::OutputCredit { .. } | Down::Pulse => {}
+            Down::Spec { .. } | Down::Preloads { .. } | Down::OutputCredit { .. } | Down::Pulse => {
+            }
         }
     }
 
@@ -312,7 +313,11 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Lacks { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 
@@ -458,6 +463,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Lacks { .. }
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
@@ -546,6 +552,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Lacks { .. }
         | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }

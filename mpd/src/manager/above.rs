@@ -37,6 +37,8 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
                     means.trace.begin(now, Phase::Specification, None);
                 }
                 News::Spec(bytes) => encoded.extend_from_slice(&bytes),
+                // It may overtake the specification.
+                News::Down(word @ Down::Preloads { .. }) => means.early.push(word),
                 News::Down(Down::Kill | Down::Tidy) => bail!("ended before the start"),
                 News::Lost { end: End::Parent, host, problem } => bail!("host {host}: {problem}"),
                 // Those below find that this host is lost, too.

@@ -70,6 +70,7 @@ impl Process {
     }
 
     fn kill_tree(&mut self) {
+        self.staging = None;
         self.starting = None;
         self.killing = true;
         self.begin_span(Phase::Kill, None);

@@ -13,6 +13,7 @@ use mpd_proto::message::StartJob;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::locate;
+use super::staging::Staging;
 
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
@@ -37,7 +38,8 @@ const OURS: [&str; 13] = [
     "PMI_SPAWNED",
 ];
 
-/// Checks all that runs here and prepares one [`Spawn`] per argset that does.
+/// Checks all that runs here and prepares one [`Spawn`] per argset that does; some programs may have been
+/// brought here.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
@@ -46,6 +48,7 @@ pub(crate) fn prepare(
     order: &StartJob,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
+    staging: Option<&Staging>,
 ) -> Result<BTreeMap<usize, Spawn>, Failure> {
     check_descriptors(spec, ranks)?;
     let mut spawns = BTreeMap::new();
@@ -62,7 +65,9 @@ pub(crate) fn prepare(
             std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
-        let program = locate::program(argset).map_err(|unusable| Failure::CannotExecute {
+        let brought = staging.and_then(|staging| staging.path_of(number, tmpdir));
+        let program = brought.map_or_else(|| locate::program(argset), locate::at);
+        let program = program.map_err(|unusable| Failure::CannotExecute {
             rank,
             program: String::from_utf8_lossy(&argset.program).into_owned(),
             problem: unusable.problem,
