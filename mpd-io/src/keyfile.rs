@@ -10,6 +10,7 @@ mod tests;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,9 @@ use crate::random;
 
 /// Variable that names the key file.
 pub const VARIABLE: &str = "MPD_KEY_FILE";
+
+/// In the place of a path: the key stands on standard input, and in no file.
+pub const STANDARD_INPUT: &str = "-";
 
 /// Where root's key is.
 pub const ROOT_PATH: &str = "/etc/mpd/key";
@@ -177,11 +181,7 @@ impl KeyFile {
         if let Some(key) = self.load()? {
             return Ok((key, Origin::Found));
         }
-        let key = Key::generate(&SystemRandom::new())
-            .map_err(|e| system(&self.path, io::Error::other(e)))?;
-        let text = KeyText::new(ring, key.into())
-            .ok_or_else(|| KeyFileError::RingName(ring.escape_default().to_string()))?;
-        self.load_or_store(&text)
+        self.load_or_store(&generate(ring)?)
     }
 
     /// Reads the key; if there is no file, makes one with this text, which came from another host.
@@ -255,6 +255,28 @@ impl KeyFile {
             }
         }
     }
+}
+
+/// A new key for `ring`, in no file.
+///
+/// # Errors
+/// [`KeyFileError`] when no ring can be called so, or the system has no randomness to give.
+pub fn generate(ring: &str) -> Result<KeyText, KeyFileError> {
+    let key = Key::generate(&SystemRandom::new())
+        .map_err(|e| system(Path::new("a new key"), io::Error::other(e)))?;
+    KeyText::new(ring, key.into())
+        .ok_or_else(|| KeyFileError::RingName(ring.escape_default().to_string()))
+}
+
+/// Reads a key from standard input up to its end.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn from_standard_input() -> Result<KeyText, KeyFileError> {
+    let path = Path::new("the key on standard input");
+    let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| system(path, error))?;
+    let text = read(path, &File::from(stdin))?;
+    KeyText::parse(text).map_err(|e| refused(path, Problem::Text(e)))
 }
 
 /// The path in the environment.

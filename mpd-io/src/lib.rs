@@ -14,6 +14,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod conn;
 pub mod console;
+pub mod cpus;
 pub mod digest;
 mod inherited;
 pub mod input;
@@ -32,6 +33,7 @@ pub mod signals;
 pub mod spawn;
 pub mod sweep;
 pub mod tcp;
+pub mod thishost;
 pub mod tree;
 pub mod usage;
 

@@ -5,6 +5,11 @@
 //! one user on one host never meet.
 
 use std::fmt;
+use std::io;
+
+use mpd_proto::hex;
+
+use crate::random;
 
 /// Variable that names the ring.
 pub const VARIABLE: &str = "MPD_RING";
@@ -68,6 +73,14 @@ impl RingName {
         } else {
             Err(InvalidRingName { text: text.to_owned(), origin: origin.to_owned() })
         }
+    }
+
+    /// A name that no other ring has, for one that is made for a single job.
+    ///
+    /// # Errors
+    /// When the system has no randomness to give.
+    pub fn private() -> io::Result<Self> {
+        Ok(Self(format!("job-{}", hex::encode(&random::bytes::<8>()?))))
     }
 
     /// The name; empty for the ring that has none.

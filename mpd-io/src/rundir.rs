@@ -1,7 +1,8 @@
 //! The run directory of a daemon: socket, lock, records of jobs. Nobody else may enter it.
 //!
 //! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`;
-//! the last two with `-RING` behind for a ring that has a name.
+//! the last two with `-RING` behind for a ring that has a name. A private ring has a directory of its own
+//! beside whichever that is.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -89,6 +90,10 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 impl RunDir {
     /// The run directory at `path`, whatever the environment says.
     pub const fn at(path: PathBuf) -> Self {
@@ -102,7 +107,6 @@ impl RunDir {
 
     /// The run directory of `ring` that applies, `option` being what the user asked for.
     pub fn resolve(option: Option<PathBuf>, ring: &RingName, host: &str) -> Self {
-        let variable = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
         let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
         let explicit = chosen.is_some();
         let suffix = ring.suffix();
@@ -118,6 +122,15 @@ impl RunDir {
             .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}{suffix}", geteuid())));
         // A daemon moves to / later.
         Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
+    }
+
+    /// The run directory of a private ring, which no other daemon has: its name is random.
+    pub fn private(ring: &RingName, host: &str) -> Self {
+        let beside = variable(VARIABLE).map(|mut path| {
+            path.push(ring.suffix());
+            PathBuf::from(path)
+        });
+        Self::resolve(beside, ring, host)
     }
 
     /// The directory itself.

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 use log::LevelFilter;
+use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
+use mpd_proto::ring::Instance;
 
 /// The daemon could not start, or there is none to ask.
 pub(crate) const EXIT_FAILURE: u8 = 1;
@@ -113,7 +115,15 @@ pub(crate) struct Cli {
     #[arg(long, hide = true)]
     pub(crate) private: bool,
 
-    /// Tell readiness on descriptor 3.
+    /// With --private: others may enter, and all leave when this one does.
+    #[arg(long, hide = true, requires = "private", requires = "ring")]
+    pub(crate) open: bool,
+
+    /// In the private ring that the daemon of this life began: leave when that one is gone.
+    #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
+    pub(crate) launched_by: Option<Instance>,
+
+    /// Tell readiness on descriptor 3; with --private on descriptor 4.
     #[arg(long, hide = true)]
     pub(crate) tell_ready: bool,
 
@@ -157,6 +167,16 @@ impl Cli {
             Self { daemon: true, .. } => Role::Starter,
             Self { .. } => Role::Daemon,
         }
+    }
+
+    /// Whether the ring is made for one job, and gone after it without a trace.
+    pub(crate) const fn is_private(&self) -> bool {
+        self.private || self.launched_by.is_some()
+    }
+
+    /// Whether the key stands on standard input.
+    pub(crate) fn has_key_on_input(&self) -> bool {
+        self.key.as_deref().is_some_and(|path| path.as_os_str() == keyfile::STANDARD_INPUT)
     }
 
     pub(crate) fn ring_name(&self) -> Result<RingName> {

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::keyfile;
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 
 use crate::cli::Cli;
 
@@ -21,8 +22,10 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
     let writer = OwnedFd::from(writer);
     let spawn = Spawn::new(b"/proc/self/exe", arguments(cli)?, own_environment())?;
+    let stdin = io::stdin();
+    let input = if cli.has_key_on_input() { stdin.as_fd() } else { null.as_fd() };
     spawn
-        .start(&[null.as_fd(), null.as_fd(), null.as_fd(), writer.as_fd()], &[], None)
+        .start(&[input, null.as_fd(), null.as_fd(), writer.as_fd()], Extra::default(), None)
         .context("cannot start the daemon")?;
     drop(writer);
     let mut word = String::new();
@@ -56,16 +59,19 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--port", cli.port.map(|n| n.to_string())),
         ("--ifhn", cli.ifhn.clone()),
         ("--ordinal", cli.ordinal.map(|n| n.to_string())),
+        ("--launched-by", cli.launched_by.map(|instance| instance.to_string())),
+        ("--key", cli.has_key_on_input().then(|| keyfile::STANDARD_INPUT.to_owned())),
     ];
     for (name, value) in texts {
         if let Some(value) = value {
             option(name, value.into_bytes());
         }
     }
+    let key_file = cli.key.clone().filter(|_| !cli.has_key_on_input());
     let paths = [
         ("--rundir", &cli.rundir),
         ("--log-file", &cli.log_file),
-        ("--key", &cli.key),
+        ("--key", &key_file),
         ("--keep", &cli.keep),
     ];
     for (name, path) in paths {

@@ -113,7 +113,8 @@ fn start(
     errand: &BootErrand,
     signals: &mut Signals,
 ) -> Result<Result<Vec<mpd_proto::ring::Address>, Failure>> {
-    if let Err(failure) = take_key(errand) {
+    let is_private = errand.manner.private;
+    if !is_private && let Err(failure) = take_key(errand) {
         return Ok(Err(failure));
     }
     say(nonce, &Report::Joining)?;
@@ -124,6 +125,7 @@ fn start(
         root: errand.root,
         running: errand.running,
         keep: errand.keep.as_deref(),
+        key: is_private.then_some(&errand.key),
     };
     let stdin = io::stdin();
     match start.run(&mut Watch { signals, other: Some(stdin.as_fd()) }) {

@@ -27,6 +27,7 @@ pub(crate) struct Child {
     stdin: Option<ChildStdin>,
     input: Zeroizing<Vec<u8>>,
     written: usize,
+    input_ends: bool,
     stdout: Option<ChildStdout>,
     lines: Lines,
     stderr: Option<ChildStderr>,
@@ -62,6 +63,7 @@ impl Child {
             stdin,
             input,
             written: 0,
+            input_ends: false,
             stdout,
             lines: Lines::new(max_line),
             stderr,
@@ -80,6 +82,11 @@ impl Child {
         ]
         .into_iter()
         .flatten()
+    }
+
+    /// Its standard input ends when all is written, instead of with us.
+    pub(crate) const fn end_input(&mut self) {
+        self.input_ends = true;
     }
 
     /// Moves what can be moved now, and returns the whole lines of standard output.
@@ -102,6 +109,9 @@ impl Child {
                 // Its end will tell more.
                 Err(_) => self.stdin = None,
             }
+        }
+        if self.input_ends {
+            self.stdin = None;
         }
     }
 

@@ -100,6 +100,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) timeout: u32,
 
+    /// For mpirun, whose private daemon runs here: key and hosts come on standard input, and a line on
+    /// standard output says that all are in its ring.
+    #[arg(long, hide = true, requires = "ring", conflicts_with_all = ["add", "replace", "keep", "hosts", "file"])]
+    pub(crate) private: bool,
+
     /// At the far end of a remote shell: an order on standard input, reports on standard output.
     #[arg(long, hide = true)]
     agent: bool,

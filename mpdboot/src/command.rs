@@ -2,8 +2,9 @@
 //!
 //! Nothing secret is ever among them: argument lists can be read by everybody on a host.
 
+use mpd_io::keyfile::STANDARD_INPUT;
 use mpd_proto::hosts::{is_host_name, is_user_name};
-use mpd_proto::ring::Address;
+use mpd_proto::ring::{Address, Instance};
 
 use crate::failure::Way;
 use crate::wire::{Manner, Member};
@@ -81,6 +82,8 @@ fn quoted(text: &str) -> String {
 pub(crate) struct Places<'a> {
     pub(crate) rundir: Option<&'a str>,
     pub(crate) keep: Option<&'a str>,
+    /// In a private ring the life of its first daemon. The key comes on standard input.
+    pub(crate) launcher: Option<Instance>,
 }
 
 /// The words that start the daemon of `member`.
@@ -102,7 +105,9 @@ pub(crate) fn daemon(
     option("--port", manner.listen.map(|n| n.to_string()));
     option("--ifhn", member.ifhn.clone());
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
-    option("--key", manner.key_file.clone());
+    let key = places.launcher.map(|_| STANDARD_INPUT.to_owned());
+    option("--key", key.or_else(|| manner.key_file.clone()));
+    option("--launched-by", places.launcher.map(|life| life.to_string()));
     option("--rundir", places.rundir.map(str::to_owned));
     option("--keep", places.keep.map(str::to_owned));
     words
@@ -135,6 +140,7 @@ mod tests {
             timeout_s: 30,
             window: 32,
             flat: false,
+            private: false,
         }
     }
 
@@ -193,7 +199,7 @@ mod tests {
         let member =
             Member { ifhn: Some("ib7".into()), ncpus: Some(4), ordinal: Some(3), ..member() };
         let join = ["h1:1", "h2:2"].map(|text| Address::new(text).unwrap());
-        let places = Places { rundir: Some("/r"), keep: Some("/r/keep.json") };
+        let places = Places { rundir: Some("/r"), keep: Some("/r/keep.json"), launcher: None };
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \

@@ -20,7 +20,7 @@ use crate::child::Child;
 use crate::command::{self, Places};
 use crate::failure::{Ending, Failure, Step, last_line};
 use crate::keep;
-use crate::wire::{Manner, Member, Recipe, Running, VERSION};
+use crate::wire::{Manner, Member, Recipe, Running, SecretText, VERSION};
 
 /// How long a daemon may take to answer what it knows itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +37,9 @@ pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, Invalid
         "" => RingName::default(),
         name => RingName::resolve(Some(name))?,
     };
+    if manner.private {
+        return Ok(RunDir::private(&ring, &host_name()));
+    }
     let first = RunDir::resolve(None, &ring, &host_name());
     if member.nth <= 1 {
         return Ok(first);
@@ -106,6 +109,8 @@ pub(crate) struct Start<'a> {
     pub(crate) running: Running,
     /// All daemons, for the recipe.
     pub(crate) keep: Option<&'a [Member]>,
+    /// The key, if the daemon is to find it in no file.
+    pub(crate) key: Option<&'a SecretText>,
 }
 
 impl Start<'_> {
@@ -162,17 +167,20 @@ impl Start<'_> {
         keep: Option<&str>,
         watch: &mut Watch<'_>,
     ) -> Result<(), NotStarted> {
-        let own = (self.member.nth > 1).then(|| rundir.path().display().to_string());
-        let places = Places { rundir: own.as_deref(), keep };
+        let is_own = self.member.nth > 1 || self.manner.private;
+        let own = is_own.then(|| rundir.path().display().to_string());
+        let launcher = self.root.filter(|_| self.key.is_some());
+        let places = Places { rundir: own.as_deref(), keep, launcher };
         let words = command::daemon(self.manner, self.member, self.join, places);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         for variable in RingName::variables() {
             command.env_remove(variable);
         }
-        let no_input = Zeroizing::new(Vec::new());
-        let mut child = Child::start(command, no_input, 0)
+        let input = self.key.map_or_else(Vec::new, |key| key.0.as_bytes().to_vec());
+        let mut child = Child::start(command, Zeroizing::new(input), 0)
             .map_err(|error| cannot_run(&self.manner.mpd, &error.to_string()))?;
+        child.end_input();
         // Those who wait for us shall hear our words before they give up.
         let patience = Duration::from_secs(self.manner.timeout_s.into()).mul_f32(0.8);
         let deadline = Instant::now() + patience;

@@ -13,7 +13,6 @@ mod drive;
 mod failure;
 mod keep;
 mod key;
-mod local;
 mod plan;
 mod report;
 mod revive;

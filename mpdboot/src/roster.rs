@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use mpd_io::thishost::is_loopback;
 use mpd_proto::hosts::HostEntry;
 
 use crate::wire::Member;
@@ -104,15 +105,6 @@ fn member(host: &str, entry: Option<&HostEntry>, wishes: &Wishes) -> Member {
         ordinal: None,
         nth: 1,
     }
-}
-
-/// Whether this names every host alike.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let host = host.to_ascii_lowercase();
-    host == "localhost"
-        || host.starts_with("localhost.")
-        || host.starts_with("127.")
-        || host == "::1"
 }
 
 /// Names of daemons, each given once.

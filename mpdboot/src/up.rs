@@ -1,6 +1,7 @@
 //! `mpdboot` on the host that boots: from the command line to a ring that is verified.
 
 mod before;
+mod private;
 mod progress;
 mod ring;
 
@@ -13,6 +14,7 @@ use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
+use mpd_proto::channel::KeyText;
 use mpd_proto::message::RingRequest;
 
 use crate::agent::CONNECT_S;
@@ -26,11 +28,14 @@ use crate::roster::Roster;
 use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
 use crate::{complain, daemon, key};
 
+use private::Wanted;
 use progress::Progress;
 
 /// An mpdboot at work.
 struct Up<'a> {
     cli: &'a Cli,
+    /// By an mpirun, for its job alone.
+    wanted: Option<Wanted>,
     manner: Manner,
     roster: Roster,
     rundir: RunDir,
@@ -64,7 +69,22 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     }
     let end = result?;
     let _ = write!(std::io::stderr(), "{}", report::table(&rows));
+    if cli.private {
+        return for_one_job(&rows, &end);
+    }
     Ok(summary(cli, &rows, &end))
+}
+
+/// Tells mpirun whether all are there.
+fn for_one_job(rows: &[Row], end: &End) -> Result<ExitCode> {
+    match end {
+        End::Signal(signal) => Ok(ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))),
+        End::Done | End::Failed if rows.iter().all(|row| row.fate == Fate::InRing) => {
+            private::say_up()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Done | End::Failed => Ok(ExitCode::from(EXIT_PARTIAL)),
+    }
 }
 
 /// Says how it ended, and gives the exit code.
@@ -103,7 +123,8 @@ impl<'a> Up<'a> {
     fn prepare(cli: &'a Cli, ring: &mpd_io::ringname::RingName) -> Result<Self> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
-        let roster = before::roster(cli)?;
+        let wanted = cli.private.then(private::read).transpose()?;
+        let roster = before::roster(cli, wanted.as_ref().map(|wanted| &wanted.hosts[..]))?;
         let manner = before::manner(cli, ring, &roster)?;
         let rundir = daemon::rundir(&manner, &roster.local)?;
         let rows = std::iter::once(&roster.local)
@@ -115,7 +136,7 @@ impl<'a> Up<'a> {
                 seconds: 0.0,
             })
             .collect();
-        let up = Self { cli, manner, roster, rundir, signals, rows };
+        let up = Self { cli, wanted, manner, roster, rundir, signals, rows };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.tell(&format!("named again, used once: {again} (-1 starts several daemons)"));
@@ -131,9 +152,7 @@ impl<'a> Up<'a> {
             }
         }
         let existing = ring::take_over(self.cli, &self.rundir)?;
-        let file = KeyFile::resolve(self.manner.key_file.as_ref().map(Into::into))?;
-        let name = if self.manner.ring.is_empty() { key::UNNAMED_RING } else { &self.manner.ring };
-        let (key, _) = file.load_or_create(name)?;
+        let key = self.key()?;
         before::number(&mut self.roster, existing.as_ref());
         let end = match existing {
             Some(view) => {
@@ -168,6 +187,15 @@ impl<'a> Up<'a> {
         Ok(end)
     }
 
+    fn key(&self) -> Result<KeyText> {
+        if let Some(wanted) = &self.wanted {
+            return Ok(wanted.key.clone());
+        }
+        let file = KeyFile::resolve(self.manner.key_file.as_ref().map(Into::into))?;
+        let name = if self.manner.ring.is_empty() { key::UNNAMED_RING } else { &self.manner.ring };
+        Ok(file.load_or_create(name)?.0)
+    }
+
     fn all(&self) -> Vec<Member> {
         std::iter::once(&self.roster.local).chain(&self.roster.others).cloned().collect()
     }
@@ -188,6 +216,7 @@ impl<'a> Up<'a> {
             root: None,
             running: Running::Refuse,
             keep: all.as_deref(),
+            key: None,
         };
         let started = start.run(&mut Watch { signals: &mut self.signals, other: None });
         let row = &mut self.rows[0];

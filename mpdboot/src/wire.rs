@@ -63,6 +63,8 @@ pub(crate) struct Manner {
     pub(crate) window: u32,
     /// Whether every host is started by the first one itself.
     pub(crate) flat: bool,
+    /// Whether the ring is made for one job: its key is in no file, and it ends with its first daemon.
+    pub(crate) private: bool,
 }
 
 /// `keep.json`: what it takes to start any daemon of a ring again. No key.
@@ -251,6 +253,7 @@ mod tests {
             timeout_s: 30,
             window: 32,
             flat: false,
+            private: false,
         };
         let errand = BootErrand {
             key: SecretText(Zeroizing::new("ring blue\nc0ffee\n".into())),
@@ -273,7 +276,8 @@ mod tests {
             text,
             "{\"version\":1,\"nonce\":\"00ff\",\"errand\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
-             \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false},\
+             \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
+             \"private\":false},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
              \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"hosts\":[],\"keep\":null}}}\n"

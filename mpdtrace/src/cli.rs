@@ -11,6 +11,7 @@ use anyhow::Result;
 use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
+use mpd_proto::RankSet;
 use mpd_proto::message::JobRef;
 
 use crate::jobs::Wish;
@@ -287,6 +288,29 @@ impl SigjobCli {
     }
 }
 
+/// Give the standard input of a job to other ranks.
+///
+/// What mpirun reads from now on goes to RANKS; what it has read before still goes to those that received
+/// it. While nobody receives, mpirun reads nothing more, and what is under way is dropped. A rank can
+/// receive if the job's -s named it, or whichever it is if the job was started with -stdin-switch; one
+/// that closed its input or ended does not again. Silent, and back as soon as the job's manager has been
+/// told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdstdin", version, after_help = PLACES)]
+pub struct StdinCli {
+    /// NUMBER@HOST as 'mpdlistjobs' lists it, NUMBER for a job that was started here, or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias)]
+    pub job: JobRef,
+
+    /// The ranks: all, none, 3, or 0,2-4
+    #[arg(value_name = "RANKS", value_parser = str::parse::<RankSet>)]
+    pub ranks: RankSet,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
 /// Remove what a daemon that died left behind.
 ///
 /// Refuses where a daemon lives. Records of jobs stay: their managers may be running, and the next
@@ -422,6 +446,7 @@ pub fn commands() -> Vec<Command> {
         TopCli::command(),
         KilljobCli::command(),
         SigjobCli::command(),
+        StdinCli::command(),
         CleanupCli::command(),
         CheckCli::command(),
         HelpCli::command(),
@@ -436,6 +461,14 @@ Exit codes: 0, 1 for a failure (told on standard error), 2 for a wrong command l
 /// The one of the two that was given.
 fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {
     job.cloned().unwrap_or_else(|| JobRef::Alias(alias.unwrap_or_default().to_owned()))
+}
+
+/// `NUMBER`, `NUMBER@HOST`, or what is neither.
+fn job_or_alias(text: &str) -> Result<JobRef, String> {
+    match job(text) {
+        Err(problem) if text.is_empty() => Err(problem),
+        result => Ok(result.unwrap_or_else(|_| JobRef::Alias(text.to_owned()))),
+    }
 }
 
 /// `NUMBER` or `NUMBER@HOST`.

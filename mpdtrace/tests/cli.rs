@@ -137,6 +137,7 @@ fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
         ("mpdlistjobs", &[]),
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
+        ("mpdstdin", &["1", "all"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -180,6 +181,7 @@ fn without_a_daemon_each_tool_says_how_to_start_one() {
         ("mpdlistjobs", &[]),
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
+        ("mpdstdin", &["1", "all"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -240,6 +242,7 @@ fn members_that_could_not_be_told_are_named() {
         ("mpdexit", &["localmpd"]),
         ("mpdkilljob", &["-a", "x"]),
         ("mpdsigjob", &["9", "-a", "x"]),
+        ("mpdstdin", &["x", "0"]),
     ] {
         let err = daemon.run(program, words).bad(program);
         assert_eq!(err, format!("{program}: no answer from h4, h7\n"));
@@ -543,6 +546,7 @@ fn every_tool_gets_its_man_page_and_completions() {
         "mpdlistjobs",
         "mpdkilljob",
         "mpdsigjob",
+        "mpdstdin",
         "mpdcleanup",
         "mpdping",
     ] {

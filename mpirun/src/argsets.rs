@@ -5,9 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use mpd_proto::job::{Argset, Bytes, HostWish, JobSpec, MAX_ARGSETS, Misfit};
+use mpd_proto::hosts::HostEntry;
+use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, Misfit};
 
+use crate::allocation::{self, Allocation};
 use crate::caller::Caller;
+use crate::demand::Demand;
 use crate::environment::{self, Choice, Variables};
 use crate::hosts;
 use crate::job_options::{JobOptions, Universe, absolute, processes};
@@ -83,15 +86,38 @@ impl<'a> Argsets<'a> {
         !self.programs.is_empty()
     }
 
-    /// The job.
-    pub fn finish(&self) -> Result<JobSpec, Usage> {
+    /// The hosts that any option names, in the order in which they are asked for; none if no option does.
+    /// `all` names none, and is an option.
+    fn named_hosts(&self) -> Option<Vec<HostEntry>> {
+        let of_programs = self.programs.iter().map(|p| p.local.hosts.or(&self.defaults.hosts));
+        let lists = std::iter::once(&self.job.hosts).chain(of_programs).filter_map(Once::get);
+        lists.fold(None, |all, list| Some([all.unwrap_or_default(), list.clone()].concat()))
+    }
+
+    /// The job, and of what a ring for it alone would be made.
+    pub fn finish(&self) -> Result<(JobSpec, Demand), Usage> {
         if self.programs.is_empty() {
             return Err(Usage::syntax("there is no program to run"));
         }
+        let named = self.named_hosts();
+        let allocation = match &named {
+            Some(_) => None,
+            None => Allocation::find(self.caller)?,
+        };
+        // Several programs without a number would all want to fill it.
+        let slots = allocation.as_ref().filter(|_| self.programs.len() == 1);
+        let most = slots.and_then(Allocation::slots).unwrap_or(1);
+        let launcher = self.job.launcher(allocation::is_slurm(self.caller));
+        let named = named.unwrap_or_default();
+        let demand = Demand::new(named, self.job.excluded(), allocation, launcher);
+        Ok((self.spec(most)?, demand))
+    }
+
+    fn spec(&self, most: u32) -> Result<JobSpec, Usage> {
         let mut environments = Environments::default();
         let mut argsets = Vec::with_capacity(self.programs.len());
         for program in &self.programs {
-            let argset = self.argset(program, &mut environments);
+            let argset = self.argset(program, most, &mut environments);
             argsets.push(argset.map_err(|e| e.at(program.origin.as_ref()))?);
         }
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
@@ -104,6 +130,7 @@ impl<'a> Argsets<'a> {
                 Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
             },
             stdin: self.job.stdin(),
+            stdin_switch: self.job.stdin_switch,
             output: self.job.output()?,
             on_failure: self.job.on_failure(),
             timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,
@@ -129,7 +156,13 @@ impl<'a> Argsets<'a> {
         }
     }
 
-    fn argset(&self, program: &Program, environments: &mut Environments) -> Result<Argset, Usage> {
+    /// The part of one program; `most` processes if no option says.
+    fn argset(
+        &self,
+        program: &Program,
+        most: u32,
+        environments: &mut Environments,
+    ) -> Result<Argset, Usage> {
         let (own, all) = (&program.local, &self.defaults);
         let caller = self.caller;
         let [name, args @ ..] = &program.words[..] else {
@@ -142,7 +175,7 @@ impl<'a> Argsets<'a> {
             change.apply(&mut limits).map_err(|e| Usage::new(format!("{by}: {e}")))?;
         }
         Ok(Argset {
-            size: size(own, all)?,
+            size: size(own, all, most)?,
             program: name.clone().into_vec(),
             args: args.iter().map(|a| a.clone().into_vec()).collect(),
             search: search(caller, own.path.or(&all.path).get(), &variables),
@@ -153,7 +186,7 @@ impl<'a> Argsets<'a> {
             },
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
-            hosts: own.hosts.or(&all.hosts).get().cloned(),
+            hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::wishes(entries)),
         })
     }
 }
@@ -162,7 +195,7 @@ impl<'a> Argsets<'a> {
 #[derive(Debug, Default)]
 struct Local {
     processes: Once<u32>,
-    hosts: Once<Vec<HostWish>>,
+    hosts: Once<Vec<HostEntry>>,
     soft: Once<Soft>,
     directory: Once<PathBuf>,
     path: Once<OsString>,
@@ -220,8 +253,9 @@ impl Environments {
     }
 }
 
-fn size(own: &Local, all: &Local) -> Result<u32, Usage> {
-    let most = own.processes.or(&all.processes).get().copied().unwrap_or(1);
+/// Of a program; `most` if no option says.
+fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
+    let most = own.processes.or(&all.processes).get().copied().unwrap_or(most);
     let soft = own.soft.or(&all.soft);
     match soft.get().map(|s| s.largest_up_to(most)) {
         None => Ok(most),

@@ -1,5 +1,5 @@
 //! The command line, from the words to what is to be done. Reads the configuration file and the host
-//! file, if they are named, and touches nothing else.
+//! file, if they are named, and the batch system's list of hosts, and touches nothing else.
 //!
 //! Why not clap alone: it knows neither `:` nor long options with one dash, and MPI users type
 //! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
@@ -12,6 +12,7 @@ use mpd_proto::job::JobSpec;
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile::{self, Origin};
+use crate::demand::Demand;
 pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
@@ -39,6 +40,8 @@ pub enum Request {
 pub struct Run {
     /// The job.
     pub spec: JobSpec,
+    /// Of what a ring for this job alone would be made.
+    pub demand: Demand,
     /// Which reports of exit codes are wanted.
     pub exits: ExitReports,
     /// What is wanted to be known of the launch.
@@ -81,13 +84,13 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         }
         read_programs(&mut argsets, &file)?;
     }
-    let spec = argsets.finish()?;
+    let (spec, demand) = argsets.finish()?;
     let exits = argsets.job.exits();
     if argsets.job.dry_run {
         return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
     let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
-    Ok(Request::Run(Box::new(Run { spec, exits, trace, verbose })))
+    Ok(Request::Run(Box::new(Run { spec, demand, exits, trace, verbose })))
 }
 
 /// What is asked for instead of a job, if anything is.

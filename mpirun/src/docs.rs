@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{EXAMPLES, NOTES};
+use crate::help::{EXAMPLES, NOTES, VARIABLES};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
@@ -69,6 +69,12 @@ fn man_page() -> io::Result<Vec<u8>> {
             roff.text(spellings(opt));
             roff.text([roman(opt.help)]);
         }
+    }
+    roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
+    for (name, meaning) in VARIABLES {
+        roff.control("TP", []);
+        roff.text([bold(name)]);
+        roff.text([roman(meaning)]);
     }
     roff.control("SH", ["EXAMPLES"]);
     for example in EXAMPLES {

@@ -59,6 +59,7 @@ fn job_lines(
         ("processes", Some(spec.size().to_string())),
         ("alias", spec.alias.as_ref().map(|a| quoted(a.as_bytes()))),
         ("standard input", Some(format!("rank {}", spec.stdin))),
+        ("standard input can be switched", flag(spec.stdin_switch)),
         ("label", output.label.as_ref().map(pattern)),
         ("merge", flag(output.merge)),
         ("timestamp", flag(output.timestamp)),

@@ -1,5 +1,5 @@
 //! The options that name hosts: `-hosts`, `-host`, `-f` and `-exclude`. Which of them are in the ring
-//! the daemon knows; here they are only read.
+//! the daemon knows; here they are only read. What else a host file says is for starting daemons there.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::scan::Setting;
 use crate::usage::{Usage, plain};
 
 /// The hosts of a list like `a:4,b[1-9]`; none for `all`, which is every member.
-pub(crate) fn list(setting: &Setting) -> Result<Vec<HostWish>, Usage> {
+pub(crate) fn list(setting: &Setting) -> Result<Vec<HostEntry>, Usage> {
     match entries(setting, setting.text()?)? {
         entries if entries.len() == 1 && setting.value() == "all" => Ok(Vec::new()),
-        entries => Ok(entries.into_iter().map(wish).collect()),
+        entries => Ok(entries),
     }
 }
 
@@ -26,14 +26,14 @@ pub(crate) fn excluded(setting: &Setting) -> Result<Vec<String>, Usage> {
 }
 
 /// The hosts of a file, in its order.
-pub(crate) fn file(setting: &Setting, directory: &Path) -> Result<Vec<HostWish>, Usage> {
+pub(crate) fn file(setting: &Setting, directory: &Path) -> Result<Vec<HostEntry>, Usage> {
     let path = directory.join(setting.nonempty()?);
     let bytes = configfile::read(&path)
         .map_err(|e| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e))))?;
     let entries = parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))?;
     match entries.is_empty() {
         true => Err(Usage::new(format!("{setting}: there is no host in the file"))),
-        false => Ok(entries.into_iter().map(wish).collect()),
+        false => Ok(entries),
     }
 }
 
@@ -42,6 +42,8 @@ fn entries(setting: &Setting, text: &str) -> Result<Vec<HostEntry>, Usage> {
     parse_list(text).map_err(|e| setting.error(e))
 }
 
-fn wish(entry: HostEntry) -> HostWish {
-    HostWish { name: entry.host, slots: entry.ncpus }
+/// Where ranks are to run.
+pub(crate) fn wishes(entries: &[HostEntry]) -> Vec<HostWish> {
+    let wish = |entry: &HostEntry| HostWish { name: entry.host.clone(), slots: entry.ncpus };
+    entries.iter().map(wish).collect()
 }

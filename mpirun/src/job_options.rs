@@ -6,12 +6,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
-    Binding, Bytes, HostWish, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec,
-    RankOrder,
+    Binding, Bytes, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec, RankOrder,
 };
 use mpd_proto::{Rank, RankSet};
 
+use crate::demand::Launcher;
 use crate::hosts;
 use crate::once::Once;
 use crate::options::Key;
@@ -78,8 +79,10 @@ pub struct JobOptions {
     errfile: Once<LabelFormat>,
     exclude: Vec<String>,
     group: Once<u32>,
-    hosts: Once<Vec<HostWish>>,
+    pub(crate) hosts: Once<Vec<HostEntry>>,
     label: bool,
+    launcher: Once<String>,
+    launcher_program: Once<String>,
     label_format: Once<LabelFormat>,
     merge: bool,
     on_failure: Once<OnFailure>,
@@ -91,6 +94,7 @@ pub struct JobOptions {
     round_robin: bool,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
+    pub(crate) stdin_switch: bool,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
     trace_file: Once<PathBuf>,
@@ -125,6 +129,8 @@ impl JobOptions {
             Key::LabelPattern => {
                 self.label_format.set(pattern(setting, setting.value().as_bytes())?, setting)?;
             }
+            Key::Launcher => self.launcher.set(command(setting)?, setting)?,
+            Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
             Key::Merge => self.merge = true,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
@@ -139,6 +145,7 @@ impl JobOptions {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.set(ranks, setting)?;
             }
+            Key::StdinSwitch => self.stdin_switch = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
@@ -173,7 +180,7 @@ impl JobOptions {
     /// Where the ranks run.
     pub fn placement(&self) -> PlacementSpec {
         PlacementSpec {
-            hosts: self.hosts.get().cloned().unwrap_or_default(),
+            hosts: self.hosts.get().map(|entries| hosts::wishes(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),
             per_host: self.per_host.get().copied(),
             order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
@@ -182,6 +189,17 @@ impl JobOptions {
             binding: self.binding.get().copied().unwrap_or_default(),
             print_rank_map: self.print_rank_map,
         }
+    }
+
+    /// Hosts that get no rank.
+    pub fn excluded(&self) -> &[String] {
+        &self.exclude
+    }
+
+    /// What starts daemons on other hosts, as far as the user says.
+    pub fn launcher(&self, in_slurm: bool) -> Launcher {
+        let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
+        Launcher { name, program, in_slurm }
     }
 
     /// The ranks that get standard input: the first, unless told otherwise.
@@ -231,6 +249,15 @@ fn alias(setting: &Setting) -> Result<String, Usage> {
     let text = setting.text()?;
     match text.is_empty() || text.contains(char::is_control) {
         true => Err(setting.error("an alias is text without control characters, and not empty")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// The words of a command.
+fn command(setting: &Setting) -> Result<String, Usage> {
+    let text = setting.text()?;
+    match text.trim().is_empty() || text.contains(char::is_control) {
+        true => Err(setting.error("a command is wanted, like ssh")),
         false => Ok(text.to_owned()),
     }
 }

@@ -1,56 +1,80 @@
-//! From a specification to a connection with the job's manager: through the daemon of this host, or a
-//! private one that is started for this job and ends with it.
+//! From a specification to a connection with the job's manager: through the daemon of this host, or
+//! private ones that are started for this job and end with it.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::signals::Signals;
 use mpd_proto::frame::Kind;
-use mpd_proto::job::{JobSpec, MAX_SPEC};
+use mpd_proto::job::MAX_SPEC;
 use mpd_proto::message::{Opening, VERSION};
-use nix::sys::wait::waitpid;
-use nix::unistd::Pid;
+
+use crate::cli::Run;
+use crate::private::{self, Private, Started};
 
 /// A submitted job.
 #[derive(Debug)]
 pub struct Submitted {
     /// The connection, soon the manager's.
-    conn: Conn,
-    /// The private daemon, if one was started.
-    private: Option<Pid>,
+    pub(crate) conn: Conn,
+    /// The private daemons, if some were started.
+    pub(crate) private: Private,
 }
 
-/// Submits `spec` with our standard output and error.
+/// What came of submitting.
+#[derive(Debug)]
+pub enum Submission {
+    /// The job is on its way.
+    Done(Submitted),
+    /// This signal came before; nothing is left.
+    Interrupted(i32),
+}
+
+/// Submits the job with our standard output and error. Where it runs may depend on whether daemons were
+/// started for it, so that is put into its specification.
 ///
 /// # Errors
 /// No daemon and none can be started, or its directory is not to be trusted.
-pub fn submit(spec: &JobSpec) -> Result<Submitted> {
-    let encoded = spec.encode();
+pub fn submit(job: &mut Run, signals: &mut Signals) -> Result<Submission> {
+    let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
+    let daemon = match rundir.connect() {
+        // Somebody sits where our daemon would be: we can do without one.
+        Err(e) if !rundir.is_explicit() => {
+            let _ = writeln!(std::io::stderr(), "mpirun: {e}; going on without a daemon");
+            None
+        }
+        found => found?,
+    };
+    let (mut conn, private) = match daemon {
+        Some(conn) => (conn, Private::default()),
+        None => {
+            job.spec.placement.hosts.append(&mut job.demand.allocated);
+            match private::start(&job.demand, job.verbose, signals)? {
+                Started::Up(conn, private) => (conn, private),
+                Started::Interrupted(signal) => return Ok(Submission::Interrupted(signal)),
+            }
+        }
+    };
+    if let Err(error) = send(&mut conn, job) {
+        drop(conn);
+        private.wait();
+        return Err(error);
+    }
+    Ok(Submission::Done(Submitted { conn, private }))
+}
+
+fn send(conn: &mut Conn, job: &Run) -> Result<()> {
+    let encoded = job.spec.encode();
     if encoded.len() > MAX_SPEC {
         bail!(
             "arguments and environment of {} bytes are more than the {MAX_SPEC} that a job may have",
             encoded.len()
         );
     }
-    let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
-    let (mut conn, private) = match rundir.connect() {
-        Ok(Some(conn)) => (conn, None),
-        Ok(None) => start_private()?,
-        // Somebody sits where our daemon would be: we can do without one.
-        Err(e) if !rundir.is_explicit() => {
-            let _ = writeln!(std::io::stderr(), "mpirun: {e}; going on without a daemon");
-            start_private()?
-        }
-        Err(e) => return Err(e.into()),
-    };
     let opening = Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? };
     let outputs = [
         std::io::stdout().as_fd().try_clone_to_owned(),
@@ -60,56 +84,5 @@ pub fn submit(spec: &JobSpec) -> Result<Submitted> {
         outputs.into_iter().collect::<Result<_, _>>().context("cannot pass our output")?;
     conn.send_with(&opening, outputs)?;
     conn.send_bulk(Kind::Spec, &encoded);
-    conn.flush().context("cannot reach the daemon")?;
-    Ok(Submitted { conn, private })
-}
-
-impl Submitted {
-    /// The connection, and what to wait for at the end.
-    pub fn into_parts(self) -> (Conn, Private) {
-        (self.conn, Private(self.private))
-    }
-}
-
-/// The private daemon, if there is one.
-#[derive(Debug)]
-pub struct Private(Option<Pid>);
-
-impl Private {
-    /// Waits until it has left, so that nothing is there when we are gone.
-    pub fn wait(self) {
-        if let Some(pid) = self.0 {
-            let _ = waitpid(pid, None);
-        }
-    }
-}
-
-/// Starts `mpd` as a ring of one for us alone.
-fn start_private() -> Result<(Conn, Option<Pid>)> {
-    let program = find_mpd()?;
-    let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
-    let spawn =
-        Spawn::new(program.as_os_str().as_bytes(), ["mpd", "--private"], own_environment())?;
-    let stderr = std::io::stderr();
-    let pid = spawn
-        .start(&[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()], &[], None)
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    Ok((Conn::new(ours)?, Some(pid)))
-}
-
-/// `mpd` beside this executable, else in PATH.
-fn find_mpd() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program's own file")?;
-    let beside = own.with_file_name("mpd");
-    if beside.is_file() {
-        return Ok(beside);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|dir| dir.join("mpd"))
-        .find(|file| file.is_file())
-        .with_context(|| {
-            format!("cannot find the daemon: no mpd beside {} nor in PATH", own.display())
-        })
+    conn.flush().context("cannot reach the daemon")
 }

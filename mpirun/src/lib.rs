@@ -1,14 +1,16 @@
 //! `mpirun`: the console of one job.
 //!
 //! The command-line half turns words into a job's specification and touches nothing but the
-//! configuration file and the host file: [`caller`] (what we were started with), [`scan`] (words to sections, by the
+//! configuration file and the host files: [`caller`] (what we were started with), [`scan`] (words to sections, by the
 //! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
 //! [`docs`], [`dryrun`], [`exits`], [`trace`]). [`cli::parse`] is its door.
 
+pub mod allocation;
 pub mod argsets;
 pub mod caller;
 pub mod cli;
 pub mod configfile;
+pub mod demand;
 pub mod docs;
 pub mod dryrun;
 pub mod environment;
@@ -21,6 +23,7 @@ pub mod limits;
 pub mod messages;
 pub mod once;
 pub mod options;
+pub mod private;
 pub mod run;
 pub mod scan;
 pub mod session;

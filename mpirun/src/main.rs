@@ -10,6 +10,7 @@ use mpd_io::clock::wall;
 use mpd_proto::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
+use mpirun::launch::Submission;
 use mpirun::session::{self, Finished};
 use mpirun::{docs, exits, launch};
 
@@ -44,16 +45,21 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
                 .with_context(|| format!("cannot write below {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Request::Run(job)) => run(&caller.name, &job),
+        Ok(Request::Run(job)) => run(&caller.name, *job),
     }
 }
 
-fn run(name: &str, job: &Job) -> Result<ExitCode> {
+fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let began = wall();
-    let signals = session::catch_signals()?;
-    let submitted = launch::submit(&job.spec)?;
-    let finished = session::accompany(name, job, submitted, signals)?;
-    report(job, &finished, began)?;
+    let mut signals = session::catch_signals()?;
+    let submitted = match launch::submit(&mut job, &mut signals)? {
+        Submission::Done(submitted) => submitted,
+        Submission::Interrupted(signal) => {
+            return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
+        }
+    };
+    let finished = session::accompany(name, &job, submitted, signals)?;
+    report(&job, &finished, began)?;
     Ok(ExitCode::from(finished.code))
 }
 
@@ -61,25 +67,22 @@ fn run(name: &str, job: &Job) -> Result<ExitCode> {
 fn report(job: &Job, finished: &Finished, began: u64) -> Result<()> {
     let wanted = &job.exits;
     let ends = finished.run.ends();
-    let (id, host) = match finished.run.job() {
-        Some((id, host)) => (id.to_string(), host.as_str()),
-        None => (String::new(), ""),
-    };
+    let id = finished.run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
     let write = |path: &Path, text: String| {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     if let Some(path) = &wanted.status_file {
-        write(path, exits::render_status_file(&id, host, ends))?;
+        write(path, exits::render_status_file(&id, ends))?;
     }
     if let Some(path) = &wanted.ecfn {
-        write(path, exits::render_ecfn(&id, host, ends))?;
+        write(path, exits::render_ecfn(&id, ends))?;
     }
     if let Some(path) = &job.trace.file {
         let took = wall().saturating_sub(began);
         write(path, finished.run.timeline().render(&id, (began, took)))?;
     }
     if wanted.print_all {
-        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(host, ends).trim_end());
+        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends).trim_end());
     }
     Ok(())
 }

@@ -57,6 +57,10 @@ pub enum Key {
     LabelFormat,
     /// `-prepend-pattern`: Hydra's pattern, taken as it is.
     LabelPattern,
+    /// `-launcher`: what starts daemons on other hosts.
+    Launcher,
+    /// `-launcher-exec`: its program.
+    LauncherProgram,
     /// Recognised, so that it can be refused by name.
     Later,
     /// `-rlimit`.
@@ -89,6 +93,8 @@ pub enum Key {
     StatusFile,
     /// `-s`: the receivers of standard input.
     Stdin,
+    /// `-stdin-switch`: they can be changed.
+    StdinSwitch,
     /// `-timeout`.
     Timeout,
     /// `-timestamp`.
@@ -247,7 +253,7 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes of the program (default 1)").of(Argset).basic(),
+        "run N processes (default 1; a batch job's slots)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
          list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
@@ -290,8 +296,14 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to a core, to the cores of a NUMA node, or to its share of the host's \
-         cores (default none)"),
+        "bind each rank to a core of its own, to the cores of a NUMA node, or to its share of the \
+         host's cores (default none), as far as the daemon may use them; when ranks outnumber \
+         cores, cores are given out again from the first"),
+    opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
+        "what starts daemons on named hosts if none is running here (default ssh; srun in an \
+         allocation of Slurm); CMD gets HOST and COMMAND"),
+    opt(Hosts, Key::LauncherProgram, &["launcher-exec", "bootstrap-exec"], &["CMD"],
+        "the launcher's program, if it is another one; options can follow it"),
     opt(Hosts, Key::PrintRankMap, &["print-rank-map"], &[],
         "print which ranks run where, as in (h1:0-3)(h2:4,6)"),
 
@@ -327,6 +339,9 @@ pub static OPTIONS: &[Opt] = {
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
+        "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
+         get it then wait for its end, instead of finding it empty"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
@@ -377,13 +392,13 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
         "the host's architecture; all hosts count as alike").of(Argset),
+    opt(Accepted, Key::Ignored, &["rmk"], &["NAME"],
+        "Hydra: the batch system; it is found out"),
     opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
         "Open MPI: more processes than CPUs; always allowed"),
     opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],
         "Open MPI: run as root; always allowed"),
 
-    later(&["rmk", "launcher", "launcher-exec", "bootstrap", "bootstrap-exec"],
-        "daemons started by mpirun (mpdboot starts them)"),
     later(&["ifhn", "iface"], "a network chosen for a job (mpdboot's ifhn chooses the ring's)"),
     later(&["d", "gdb", "gdba"], "the parallel debugger"),
     later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),

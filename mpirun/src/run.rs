@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
-use mpd_proto::{JobId, Time};
+use mpd_proto::{JobId, Rank, Time};
 
 use crate::trace::{Hops, Timeline};
 
@@ -66,6 +66,19 @@ pub struct Settings {
     pub hops: bool,
 }
 
+/// How a rank ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which rank.
+    pub rank: Rank,
+    /// Where it ran.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// How.
+    pub end: RankEnd,
+}
+
 /// The console's machine.
 #[derive(Debug)]
 pub struct Run {
@@ -77,7 +90,7 @@ pub struct Run {
     stdin_wanted: bool,
     suspending: bool,
     just_continued: bool,
-    ends: Vec<(u32, RankEnd)>,
+    ends: Vec<Ended>,
     timeline: Timeline,
     finished: bool,
     /// What is to be said once the manager listens.
@@ -159,7 +172,7 @@ impl Run {
         if self.stdin_wanted { self.credit } else { 0 }
     }
 
-    /// Whether anybody still wants standard input.
+    /// Whether anybody wants standard input now. That can change.
     pub const fn wants_stdin(&self) -> bool {
         self.stdin_wanted
     }
@@ -174,8 +187,8 @@ impl Run {
         self.job.as_ref()
     }
 
-    /// Process and end of every rank, if they were asked for and the job is over.
-    pub fn ends(&self) -> &[(u32, RankEnd)] {
+    /// How every rank ended, in rank order, if that was asked for and the job is over.
+    pub fn ends(&self) -> &[Ended] {
         &self.ends
     }
 
@@ -193,7 +206,10 @@ impl Run {
                 self.job = Some((job, host));
                 self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
-            JobNews::StdinCredit { bytes } => self.credit += bytes as usize,
+            JobNews::StdinCredit { bytes } => {
+                self.stdin_wanted = true;
+                self.credit += bytes as usize;
+            }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
                 if std::mem::take(&mut self.suspending) {
@@ -208,7 +224,10 @@ impl Run {
                     self.untold = Some((now + wait, format!("{place}{failure}")));
                 }
             }
-            JobNews::Ends { ends, .. } => self.ends.extend(ends),
+            JobNews::Ends { host, ranks, ends } => {
+                let ended = |(rank, (pid, end))| Ended { rank, host: host.clone(), pid, end };
+                self.ends.extend(ranks.ranks().zip(ends).map(ended));
+            }
             JobNews::Trace { host, spans } => self.timeline.add(host, spans),
             JobNews::Hops { hosts, scatter, tree } => {
                 let hops = Hops { hosts, scatter, tree };
@@ -243,6 +262,7 @@ impl Run {
 
     fn finish(&mut self, code: u8) {
         self.tell();
+        self.ends.sort_unstable_by_key(|ended| ended.rank);
         self.finished = true;
         self.outputs.push_back(Output::Finish(code));
     }
@@ -280,7 +300,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::Rank;
+    use mpd_proto::RankSet;
 
     use super::*;
 
@@ -360,6 +380,23 @@ mod tests {
         let forwarded = Output::Send(JobInput::Signal { signal: 1 });
         assert_eq!(told(&mut run, Input::Signal(SIGHUP)), [forwarded]);
         assert_eq!(told(&mut run, Input::TerminalGone), [Output::Send(JobInput::HangUp)]);
+    }
+
+    #[test]
+    fn ends_of_several_hosts_are_in_rank_order() {
+        let mut run = run(4);
+        let ends = |host: &str, ranks: [u32; 2]| {
+            let ends = ranks.map(|rank| (100 + rank, RankEnd::Exited(0))).to_vec();
+            let ranks = RankSet::from_iter(ranks.map(Rank));
+            Input::News(JobNews::Ends { host: host.into(), ranks, ends })
+        };
+        told(&mut run, ends("h1", [0, 3]));
+        told(&mut run, ends("h2", [1, 2]));
+        told(&mut run, Input::News(JobNews::Ended { code: 0 }));
+        let ended = |ended: &Ended| (ended.rank.0, ended.host.clone(), ended.pid);
+        let ended: Vec<_> = run.ends().iter().map(ended).collect();
+        let expected = [(0, "h1"), (1, "h2"), (2, "h2"), (3, "h1")];
+        assert_eq!(ended, expected.map(|(rank, host)| (rank, host.to_owned(), 100 + rank)));
     }
 
     #[test]

@@ -279,9 +279,8 @@ mod tests {
     #[test]
     fn what_comes_later_is_refused_by_name() {
         assert_eq!(
-            problem("-launcher ssh prog"),
-            "mpirun: -launcher needs daemons started by mpirun (mpdboot starts them), which this \
-             version does not have"
+            problem("-tv prog"),
+            "mpirun: -tv needs the TotalView interface, which this version does not have"
         );
         assert!(problem("--gdb a").starts_with("mpirun: --gdb needs the parallel debugger,"));
     }

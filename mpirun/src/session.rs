@@ -100,8 +100,8 @@ pub fn accompany(
         verbose: *verbose,
         hops: trace.hops,
     };
-    let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
-    let (conn, private) = submitted.into_parts();
+    let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
+    let Submitted { conn, private } = submitted;
     let mut session = Session {
         messages: Messages::new(name),
         poll: Poll::new().context("cannot make an event queue")?,
@@ -200,9 +200,6 @@ impl Session {
 
     /// Reads standard input as far as there is credit.
     fn feed(&mut self) {
-        if !self.run.wants_stdin() {
-            self.stdin = None;
-        }
         while self.can_feed() {
             let Some(stdin) = &self.stdin else { return };
             if stdin.is_in_background() {

@@ -72,6 +72,6 @@ mod tests {
     #[test]
     fn hidden_options_are_not_suggested() {
         assert_eq!(nearest("generate-doc"), None);
-        assert_ne!(nearest("launchers"), Some("launcher"));
+        assert_ne!(nearest("tvs"), Some("tvsu"));
     }
 }

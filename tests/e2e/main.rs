@@ -4,12 +4,16 @@
 //! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
 //! socket or job directory is left. README.md tells how to run them.
 
+mod across;
 mod attacker;
 mod attacks;
 mod bad_input;
 mod basics;
+mod binding;
 mod daemon;
+mod demand;
 mod exit_codes;
+mod groups;
 mod job_links;
 mod jobs;
 mod kill;
@@ -30,6 +34,7 @@ mod ring;
 mod run;
 mod signals;
 mod stdin;
+mod steering;
 mod stress;
 mod suite;
 mod terminal;

@@ -73,9 +73,10 @@ impl Process {
         self.runs("mpd") && !self.is_manager()
     }
 
-    /// Greatest resident size so far, in KiB.
+    /// Greatest size so far in KiB of what it keeps in memory, about: its program's own pages, which all
+    /// processes that run it share and whose number depends on how it was built, are not counted.
     pub(crate) fn peak_kib(&self) -> u64 {
-        self.status("VmHWM:")
+        self.status("VmHWM:").saturating_sub(self.status("RssFile:"))
     }
 
     /// Resident size, in KiB.

@@ -12,7 +12,7 @@ use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,7 @@ impl JobSpec {
             w.u32(low as usize);
             w.u32(high as usize);
         }
+        w.flag(self.stdin_switch);
         w.option(self.output.label.as_ref().map(LabelFormat::as_bytes));
         w.flag(self.output.merge);
         w.flag(self.output.timestamp);
@@ -70,6 +71,7 @@ impl JobSpec {
         let tmpdir = r.bytes()?;
         let count = r.count(8)?;
         let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
+        let stdin_switch = r.flag()?;
         let output = OutputSpec {
             label: r.format()?,
             merge: r.flag()?,
@@ -103,6 +105,7 @@ impl JobSpec {
             alias,
             tmpdir,
             stdin: RankSet::from_ranges(stdin),
+            stdin_switch,
             output,
             on_failure,
             timeout,
@@ -361,6 +364,7 @@ mod tests {
             alias: Some("name".into()),
             tmpdir: b"/tmp".to_vec(),
             stdin: "0,3-5".parse().unwrap(),
+            stdin_switch: size > 1,
             output: OutputSpec {
                 label: Some(LabelFormat::new(b"%r").unwrap()),
                 merge: true,

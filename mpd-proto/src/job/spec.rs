@@ -37,6 +37,8 @@ pub struct JobSpec {
     pub tmpdir: Bytes,
     /// The ranks that receive standard input.
     pub stdin: RankSet,
+    /// Whether they can be changed to any others later: then every rank has a pipe.
+    pub stdin_switch: bool,
     /// What happens to the ranks' output.
     pub output: OutputSpec,
     /// What the first failure means.

@@ -172,6 +172,10 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::SignalRanks(signal));
             }
+            Down::SignalProcesses { signal } if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::SignalProcesses(signal));
+            }
             Down::Stop { round } if self.phase == Phase::Running => {
                 self.round = round;
                 self.pass_down(down);
@@ -206,6 +210,7 @@ impl Branch {
             }
             Down::Go
             | Down::Signal { .. }
+            | Down::SignalProcesses { .. }
             | Down::Stop { .. }
             | Down::Continue
             | Down::Release

@@ -77,8 +77,10 @@ pub enum Input {
     Aborted(Rank, i32, String),
     /// A rank's PMI connection cannot be continued.
     BrokeProtocol(Rank, String),
-    /// The console forwards a signal.
+    /// The console forwards a signal, or somebody sends one.
     Signal(u8),
+    /// The same for the ranks' own processes, without the others of their groups.
+    SignalProcesses(u8),
     /// `^C`.
     Interrupt,
     /// The terminal is gone.
@@ -130,6 +132,8 @@ pub enum Output {
     ToParent(Up),
     /// Send the signal to the process group of every rank that lives.
     SignalRanks(u8),
+    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    SignalProcesses(u8),
     /// Stop every descendant, then say [`Input::TreeStopped`].
     StopTree,
     /// Continue every descendant.
@@ -223,7 +227,12 @@ impl Manager {
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
-            Input::Signal(signal) => self.at_root(|job| job.signal(now, signal)),
+            Input::Signal(signal) => {
+                self.at_root(|job| job.signal(now, signal, Down::Signal { signal }));
+            }
+            Input::SignalProcesses(signal) => {
+                self.at_root(|job| job.signal(now, signal, Down::SignalProcesses { signal }));
+            }
             Input::Interrupt => self.at_root(|job| job.interrupt(now, SIGINT)),
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),

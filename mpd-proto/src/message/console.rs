@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, Rank};
+use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
+use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
@@ -52,6 +53,14 @@ pub enum RingRequest {
         signal: u8,
         /// Only to the rank's own process, not to its process group.
         single: bool,
+    },
+    /// Other ranks of the job shall receive standard input from now on: answered as
+    /// [`RingRequest::KillJob`], and refused where a rank cannot.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
@@ -284,11 +293,13 @@ pub enum JobNews {
         /// The failure.
         failure: Failure,
     },
-    /// The ends of consecutive ranks, sent at the end if the specification asks for them.
+    /// The ends of ranks of one host, sent at the end if the specification asks for them.
     Ends {
-        /// The first of them.
-        first: Rank,
-        /// Process id and end of each.
+        /// The host.
+        host: String,
+        /// The ranks.
+        ranks: RankSet,
+        /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
     },
     /// What a host and its ranks did when, at the end, if the specification asks for it. By the clock

@@ -8,6 +8,7 @@ use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
 use crate::message::trace::Span;
+use crate::rankset::RankSet;
 use crate::ring::{DaemonName, Instance};
 
 /// First message on a connection to the daemon's Unix socket.
@@ -68,6 +69,12 @@ pub enum ManagerOrder {
         signal: u8,
         /// Only to the rank's own process, not to its process group.
         single: bool,
+    },
+    /// A request by way of a daemon: these ranks receive standard input from now on. For the root
+    /// manager.
+    SwitchStdin {
+        /// Who receives.
+        ranks: RankSet,
     },
     /// A manager of this job connected to the daemon's port; the connection travels with the first byte
     /// as a descriptor.
@@ -143,6 +150,14 @@ pub enum ManagerReport {
         /// Bytes of each.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
         counts: Vec<(Rank, u64)>,
+    },
+    /// Which ranks can receive standard input if they are told to: of the root manager, once its ranks
+    /// are started and for each new daemon.
+    Receivers {
+        /// They, of the ranks that there are.
+        can: RankSet,
+        /// How many ranks the job has.
+        size: u32,
     },
     /// The job is over and nothing of it is left.
     Ended {

@@ -8,6 +8,7 @@ use crate::id::JobId;
 use crate::job::{JobKey, Shares};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
+use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 
 /// Acted on once by each member.
@@ -49,6 +50,13 @@ pub enum Order {
         signal: u8,
         /// Only the rank's own process, not its process group.
         single: bool,
+    },
+    /// Where the root manager of the job is, it gives standard input to these ranks from now on.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
     },
 }
 

@@ -150,6 +150,11 @@ pub enum Down {
         /// Its number.
         signal: u8,
     },
+    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    SignalProcesses {
+        /// Its number.
+        signal: u8,
+    },
     /// Stop every process; answered by [`Up::Stopped`] of the same round.
     Stop {
         /// Counted by the root.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::id::Rank;
 use crate::rankset::RankSet;
+use crate::stdio::leaf::Record;
 use crate::stdio::record::{InvalidItem, Item, Items, MAX_PAYLOAD};
 
 /// The receiving end of one stream of one link.
@@ -113,6 +114,18 @@ impl Inflow {
         self.at += length;
         self.taken += length;
         item
+    }
+
+    /// Nothing more will come: a line that stands open ends here.
+    pub fn break_off(&mut self) {
+        if let Some(rank) = self.open.take() {
+            let record = Record { begin: false, end: true, head: &[], body: &[] };
+            let mut payload = Vec::new();
+            Item::Piece { rank, time: None, record }.encode(&mut payload);
+            // On our own account: the other end had no credit for it.
+            self.window += payload.len();
+            self.payloads.push_back(payload);
+        }
     }
 
     /// Bytes not yet taken.

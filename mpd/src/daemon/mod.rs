@@ -37,7 +37,7 @@ use std::os::unix::net::UnixStream;
 use crate::cli::Cli;
 use crate::daemon::door::{Door, PER_TURN};
 use crate::daemon::jobs::Jobs;
-use crate::daemon::membership::Membership;
+use crate::daemon::membership::{Hands, Membership};
 use crate::daemon::peers::Peers;
 use crate::start::READY;
 
@@ -53,7 +53,8 @@ const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, lib
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     // Whole lists of members go to those who enter, and leave no holes behind.
     mpd_io::part_large_blocks();
-    let told = cli.tell_ready.then(|| adopt_inherited(3)).transpose()?.map(File::from);
+    let descriptor = if cli.private { 4 } else { 3 };
+    let told = cli.tell_ready.then(|| adopt_inherited(descriptor)).transpose()?.map(File::from);
     let mut ready = Ready(told);
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
@@ -90,25 +91,30 @@ struct Daemon {
     listening: Option<Listening>,
     peers: Peers,
     jobs: Jobs,
-    /// None in a private daemon.
+    /// None in a private ring of one.
     membership: Option<Membership>,
     /// Signals may be waiting.
     signalled: bool,
     ending: bool,
 }
 
-/// A ring that others can reach; a private one has none of this.
+/// A ring that consoles can reach; a private one of one has none of this.
 struct Listening {
     listener: UnixListener,
     rundir: RunDir,
+    is_private: bool,
     _lock: Flock<File>,
     door: Door,
 }
 
 impl Drop for Listening {
-    /// The next daemon finds no stale socket, managers notice and wait for it.
+    /// The next daemon finds no stale socket, managers notice and wait for it. A private ring has no next
+    /// daemon, and its directory no other use.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.rundir.socket());
+        if self.is_private {
+            let _ = fs::remove_dir_all(self.rundir.path());
+        }
     }
 }
 
@@ -120,7 +126,9 @@ impl Daemon {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
         }
         let rundir = cli.rundir()?;
-        let serving = if cli.private { None } else { Some(Listening::begin(&rundir)?) };
+        let is_alone = cli.private && !cli.open;
+        let serving =
+            (!is_alone).then(|| Listening::begin(&rundir, cli.is_private())).transpose()?;
         let log_file = match (&cli.log_file, cli.tell_ready) {
             (None, true) => Some(rundir.path().join("mpd.log")),
             (file, _) => file.clone(),
@@ -143,21 +151,18 @@ impl Daemon {
         let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
         let mut peers = Peers::new(descriptor_limit());
         let mut membership = None;
-        match &serving {
-            Some(listening) => {
-                let fd = listening.listener.as_raw_fd();
-                poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
-                let ring = Membership::start(cli, &name, &rundir, &clock)?;
-                let fd = ring.port().as_raw_fd();
-                poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
-                membership = Some(ring);
-                jobs.adopt_records(clock.now());
-            }
-            None => {
-                let stream =
-                    UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
-                peers.add(poll.registry(), Conn::new(stream)?, clock.now())?;
-            }
+        if let Some(listening) = &serving {
+            let fd = listening.listener.as_raw_fd();
+            poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
+            let ring = Membership::start(cli, &name, &rundir, &clock)?;
+            let fd = ring.port().as_raw_fd();
+            poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
+            membership = Some(ring);
+            jobs.adopt_records(clock.now());
+        }
+        if cli.private {
+            let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
+            peers.add_owner(poll.registry(), Conn::new(stream)?, clock.now())?;
         }
         std::env::set_current_dir("/")?;
         let listening = serving;
@@ -222,8 +227,11 @@ impl Daemon {
 
     /// What the ring does, and what it has to say to consoles.
     fn ring_turn(&mut self, ready: &mut Ready) -> Result<()> {
+        let is_needed = self.is_needed();
         let Some(membership) = &mut self.membership else { return Ok(()) };
         let now = self.clock.now();
+        let mut hands = Hands { registry: self.poll.registry(), jobs: &mut self.jobs, now };
+        membership.review_bond(&mut hands, is_needed);
         membership.turn(self.poll.registry(), &mut self.jobs, now);
         while let Some((console, reply, last)) = membership.next_answer() {
             if !self.peers.answer(console, &reply, last, now) {
@@ -251,9 +259,9 @@ impl Daemon {
         }
     }
 
-    /// A private daemon stays while its mpirun or a job of it is there.
+    /// A private ring stays while the mpirun that began it or a job of it is here.
     fn is_needed(&self) -> bool {
-        !self.peers.is_empty() || !self.jobs.is_idle()
+        self.peers.has_owner() || !self.jobs.is_idle()
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -319,10 +327,10 @@ impl Daemon {
 }
 
 impl Listening {
-    fn begin(rundir: &RunDir) -> Result<Self> {
+    fn begin(rundir: &RunDir, is_private: bool) -> Result<Self> {
         let (lock, listener) = rundir.serve()?;
         let (rundir, door) = (rundir.clone(), Door::new("console"));
-        let listening = Self { listener, rundir, _lock: lock, door };
+        let listening = Self { listener, rundir, is_private, _lock: lock, door };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
     }

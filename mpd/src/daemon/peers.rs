@@ -41,6 +41,8 @@ const FIRST_TOKEN: usize = 16;
 /// What a connection is at present.
 #[derive(Debug)]
 enum State {
+    /// Nothing said yet, by the mpirun of a private ring: it submits when all hosts are there.
+    Owner,
     /// Nothing said yet.
     ExpectOpening,
     /// A console whose specification is coming.
@@ -65,6 +67,8 @@ struct Peer {
 pub(crate) struct Peers {
     most_consoles: usize,
     peers: BTreeMap<usize, Peer>,
+    /// The mpirun that a private ring is for, until its job has it.
+    owner: Option<usize>,
     next: usize,
     ready: BTreeSet<usize>,
 }
@@ -86,6 +90,7 @@ impl Peers {
         Self {
             most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
             peers: BTreeMap::new(),
+            owner: None,
             next: 0,
             ready: BTreeSet::new(),
         }
@@ -101,7 +106,18 @@ impl Peers {
         if uid != geteuid().as_raw() {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
-        self.insert(registry, conn, State::ExpectOpening, now)
+        self.insert(registry, conn, State::ExpectOpening, now).map(|_| ())
+    }
+
+    /// Takes the connection of the mpirun that this private daemon is for.
+    pub(crate) fn add_owner(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        now: Time,
+    ) -> io::Result<()> {
+        self.owner = Some(self.insert(registry, conn, State::Owner, now)?);
+        Ok(())
     }
 
     fn insert(
@@ -110,14 +126,14 @@ impl Peers {
         conn: Conn,
         state: State,
         now: Time,
-    ) -> io::Result<()> {
+    ) -> io::Result<usize> {
         let token = FIRST_TOKEN + self.next;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
         self.peers.insert(token, Peer { conn, state, since: now });
         self.ready.insert(token);
-        Ok(())
+        Ok(token)
     }
 
     /// An event came for `token`.
@@ -131,8 +147,9 @@ impl Peers {
         !self.ready.is_empty()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+    /// Whether the mpirun of a private ring is still to submit its job, or to hear why it cannot.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some_and(|token| self.peers.contains_key(&token))
     }
 
     /// When the next unfinished opening runs out of patience.
@@ -221,7 +238,10 @@ impl Peers {
                         log::warn!("job refused: {problem:#}");
                         let problem = format!("{problem:#}");
                         peer.conn.send(&ConsoleReply::Refused { problem });
-                        let _ = self.insert(registry, peer.conn, State::Leaving, now);
+                        let inserted = self.insert(registry, peer.conn, State::Leaving, now);
+                        if self.owner == Some(token) {
+                            self.owner = inserted.ok();
+                        }
                     }
                 }
             }
@@ -298,7 +318,7 @@ impl Peer {
 
     /// Whether it has only so long to say what it wants, or to read the answer.
     const fn is_timed(&self) -> bool {
-        !matches!(self.state, State::Manager(_) | State::Asking)
+        !matches!(self.state, State::Manager(_) | State::Asking | State::Owner)
     }
 
     /// Reads and answers. The flag says that more may be there to read.
@@ -349,7 +369,7 @@ impl Peer {
             return Ok(None);
         };
         match (&mut self.state, kind) {
-            (State::ExpectOpening, Kind::Control) => {
+            (State::Owner | State::ExpectOpening, Kind::Control) => {
                 let opening = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 self.open(jobs, opening)
             }
@@ -369,6 +389,7 @@ impl Peer {
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
+                    ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Ended { code } => jobs.ended(job, code),
                 }
                 Ok(Some(Verdict::Keep))

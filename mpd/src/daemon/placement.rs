@@ -38,9 +38,10 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
     let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    let shares = Shares::new(shares, spec.size())?;
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
-    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices })
+    Ok(Plan { shares, notices })
 }
 
 fn candidate(record: &Record) -> Candidate {

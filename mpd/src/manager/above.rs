@@ -75,7 +75,11 @@ fn serve_daemon(means: &mut Means) -> Result<()> {
             Told::Link(fd, hello) => {
                 means.branches.adopt(means.poll.registry(), now, fd, &hello);
             }
-            Told::Signal { .. } | Told::CountOutput | Told::Missing(_) | Told::Launched(..) => {}
+            Told::Signal { .. }
+            | Told::SwitchStdin(_)
+            | Told::CountOutput
+            | Told::Missing(_)
+            | Told::Launched(..) => {}
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! One turn of the manager's loop: who is served, in which order, and how much.
 
 use mio::event::Event;
-use mpd_io::spawn::{SpawnError, Step};
+use mpd_io::cpus::CpuMask;
+use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
@@ -9,6 +10,7 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -72,12 +74,12 @@ impl Process {
         self.serve_sources();
         self.expire();
         self.serve_flows();
-        // Behind all that was read or expired: it may have opened a gate.
-        self.flush_outputs();
         let now = self.now();
         self.machine.flush(now);
         self.perform_outputs();
         self.move_output();
+        // Behind all that was read, expired or sent: it may have opened a gate.
+        self.flush_outputs();
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();
@@ -111,7 +113,11 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: true } => {
+                    self.tell(Input::SignalProcesses(signal));
+                }
+                Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.tell(Input::Missing(members)),
                 Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
@@ -211,11 +217,14 @@ impl Process {
         self.begin_span(Phase::Spawn, Some(rank));
         let mut client = Client::new(self.facts(rank));
         let spawn = &self.spawns[&self.spec.argset_of(rank)];
-        let fed = self.spec.stdin.contains(rank);
+        let variables = start::variables_of((&self.spec, &self.order), rank, local);
+        let cpus = CpuMask::of(self.bindings.cpus(local));
+        let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
+        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, local, FIRST_RANK + local * TOKENS),
+            (extra, FIRST_RANK + local * TOKENS),
             self.clients.size() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),
@@ -240,6 +249,13 @@ impl Process {
             }
             StartError::Spawn(SpawnError::Child { step: Step::Directory, error }) => {
                 start::cannot_enter(&argset.directory, error)
+            }
+            StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
+                let local = self.clients.local(rank).unwrap_or(0);
+                let cpus: Vec<String> =
+                    self.bindings.cpus(local).iter().map(u32::to_string).collect();
+                let cpus = cpus.join(",");
+                format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
             }
             StartError::Spawn(SpawnError::Child { step, error }) => {
                 format!("cannot prepare rank {rank} ({step:?}): {}", plain(error))

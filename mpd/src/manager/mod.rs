@@ -53,7 +53,8 @@ use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{Down, ManagerReport, Phase, StartJob};
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::placement::binding::Bindings;
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
@@ -65,9 +66,10 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
-use self::outputs::Outputs;
+use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
 use self::staging::Staging;
+use self::start::Prepared;
 use self::tidy::Tidy;
 use self::trace::Trace;
 
@@ -145,6 +147,7 @@ struct Process {
     /// By argset.
     spawns: BTreeMap<usize, Spawn>,
     cgroup: Option<Cgroup>,
+    bindings: Bindings,
     null: OwnedFd,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
@@ -245,12 +248,11 @@ impl Process {
         let place = order.place as usize;
         let share = order.shares.get(place).context("no share is ours")?;
         let clients = Ranks::new(&share.ranks);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
-        let mut problem = made.err().map(|e| {
-            format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
-        });
+        let groups = start::group_keys(&spec, &order, clients.all());
+        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
+        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        problem = problem.or(trouble);
+        let problem = made.err().map(unmade).or(trouble);
         let machine = Manager::new(manager::Config {
             shares: &order.shares,
             place,
@@ -258,7 +260,8 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        let is_root = place == 0;
+        // Only the root knows all.
+        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -271,16 +274,12 @@ impl Process {
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
-            pids: vec![0; if is_root { size as usize } else { 0 }],
+            pids: vec![0; known],
             starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            labels: vec![Vec::new(); known],
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
             fresh: Pieces::default(),
@@ -298,6 +297,7 @@ impl Process {
             trace,
             over: None,
             spawns: BTreeMap::new(),
+            bindings: Bindings::default(),
             order,
             spec,
         };
@@ -332,8 +332,9 @@ impl Process {
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
-            Ok(spawns) => {
+            Ok(Prepared { spawns, bindings }) => {
                 self.spawns = spawns;
+                self.bindings = bindings;
                 let places = self.order.shares.places_of_ranks(self.spec.size());
                 if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
                     // An empty store has room for one key.
@@ -384,6 +385,7 @@ impl Process {
             || self.console.has_work()
             || self.daemon.has_work()
             || self.branches.has_work()
+            || self.flows_may_go_on()
             || self.has_staging_work();
         if busy {
             return Some(Duration::ZERO);

@@ -8,9 +8,11 @@ use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::{JobNews, Phase, StartJob};
+use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use super::clients::Client;
 use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
@@ -26,13 +28,8 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => {
-                // Many a rank does not survive it.
-                self.tidy.shm.note();
-                if let Ok(signal) = Signal::try_from(i32::from(number)) {
-                    self.clients.started().for_each(|(_, client)| client.signal(signal));
-                }
-            }
+            Output::SignalRanks(number) => self.signal(number, Client::signal),
+            Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
             Output::StopTree => {
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
@@ -57,16 +54,39 @@ impl Process {
         }
     }
 
+    fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
+        // Many a rank does not survive it.
+        self.tidy.shm.note();
+        if let Ok(signal) = Signal::try_from(i32::from(number)) {
+            self.clients.started().for_each(|(_, client)| send(client, signal));
+        }
+    }
+
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
         self.end_span(Phase::Ready, None);
         self.begin_span(Phase::Go, None);
         self.trace.note_go(self.clock.now());
         let StartJob { job, host, .. } = self.order.clone();
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
         self.console.tell(&JobNews::Started { job, host });
+        self.tell_where();
         self.offer_credit();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
+    }
+
+    /// What the user hears of placement. The map stands before all that ranks print.
+    fn tell_where(&mut self) {
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
+        if self.order.place == 0 && self.spec.placement.print_rank_map {
+            let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
+            self.outputs.say(&format!("{}\n", rank_map(hosts)));
+        }
     }
 
     fn kill_tree(&mut self) {
@@ -82,11 +102,7 @@ impl Process {
     }
 
     fn tell_failed(&mut self, host: Option<DaemonName>, failure: Failure) {
-        let own = self.order.shares.get(0).map(|share| &share.member);
-        let host = match host {
-            Some(name) if Some(&name) != own => name.to_string(),
-            _ => self.order.host.clone(),
-        };
+        let host = host.map_or_else(|| self.order.host.clone(), |name| name.to_string());
         self.console.tell(&JobNews::Failed { host, failure });
     }
 
@@ -116,11 +132,16 @@ impl Process {
             self.console.tell(&self.tell_hops());
         }
         if self.spec.report_ends {
-            let ranks = (0..).map(Rank).zip(&self.pids);
-            let ends: Vec<_> = ranks.map(|(rank, &pid)| (pid, self.machine.end_of(rank))).collect();
-            let firsts = (0..self.spec.size()).step_by(ENDS_PER_MESSAGE);
-            for (first, part) in firsts.zip(ends.chunks(ENDS_PER_MESSAGE)) {
-                self.console.tell(&JobNews::Ends { first: Rank(first), ends: part.to_vec() });
+            for share in self.order.shares.iter() {
+                let all: Vec<Rank> = share.ranks.ranks().collect();
+                for part in all.chunks(ENDS_PER_MESSAGE) {
+                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    self.console.tell(&JobNews::Ends {
+                        host: share.member.to_string(),
+                        ranks: part.iter().copied().collect(),
+                        ends: part.iter().map(end).collect(),
+                    });
+                }
             }
         }
         self.console.tell(&JobNews::Ended { code });

@@ -39,6 +39,12 @@ impl Process {
         for run in reports {
             self.daemon.report(&ManagerReport::Ranks { alias: alias(), runs: vec![run] });
         }
+        if self.order.place == 0 {
+            let size = self.spec.size();
+            let all = self.spec.stdin_switch;
+            let can = if all { RankSet::below(size) } else { self.spec.stdin.clone() };
+            self.daemon.report(&ManagerReport::Receivers { can, size });
+        }
     }
 
     /// Tells how much each rank has written.

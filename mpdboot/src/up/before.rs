@@ -9,11 +9,11 @@ use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpd_io::search::{self, is_executable};
+use mpd_io::thishost;
 use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_proto::message::RingView;
 
 use crate::cli::Cli;
-use crate::local;
 use crate::roster::{Roster, Wishes, choose};
 use crate::wire::Manner;
 
@@ -27,8 +27,9 @@ pub(super) fn ring(cli: &Cli) -> Result<RingName> {
     Ok(RingName::resolve(cli.ring.as_deref())?)
 }
 
-pub(super) fn roster(cli: &Cli) -> Result<Roster> {
-    let entries = entries(cli)?;
+/// Of `wanted` hosts, else of those of the command line.
+pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> {
+    let entries = wanted.map_or_else(|| entries(cli), |hosts| Ok(hosts.to_vec()))?;
     let wishes = Wishes {
         total: cli.totalnum.map(|n| n as usize),
         several: cli.several,
@@ -37,7 +38,7 @@ pub(super) fn roster(cli: &Cli) -> Result<Roster> {
         user: cli.user.clone(),
     };
     let here = host_name();
-    let ours = local::names_of_this_host(&entries, &here);
+    let ours = thishost::names_of_this_host(&entries, &here);
     Ok(choose(&entries, &wishes, &here, |host| ours.contains(host))?)
 }
 
@@ -78,10 +79,12 @@ pub(super) fn manner(cli: &Cli, ring: &RingName, roster: &Roster) -> Result<Mann
         mpd: mpd.context("--mpd: the path has characters that no remote shell takes")?.to_owned(),
         listen: cli.port,
         key_file: keyfile::in_environment()
+            .filter(|_| !cli.private)
             .and_then(|path| path.into_os_string().into_string().ok()),
         timeout_s: cli.timeout,
         window: cli.window,
         flat: cli.flat,
+        private: cli.private,
     })
 }
 

@@ -19,7 +19,8 @@ pub(super) struct Progress {
 impl Progress {
     /// `done` of `total` need no start.
     pub(super) fn new(cli: &Cli, total: usize, done: usize) -> Self {
-        let bar = std::io::stderr().is_terminal() && !cli.verbose && done < total;
+        let is_wanted = !cli.verbose && !cli.private;
+        let bar = std::io::stderr().is_terminal() && is_wanted && done < total;
         Self { lines: cli.verbose, bar, total, done, failed: 0 }
     }
 

@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 4;
 pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> {
     let path = rundir.path().display();
     let is_running = rundir.connect()?.is_some();
-    match (is_running, cli.add, cli.replace) {
+    match (is_running, cli.add || cli.private, cli.replace) {
         (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
         (true, false, true) => {
             let untold = daemon::end(rundir, RingRequest::ExitAll)
@@ -98,8 +98,12 @@ pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> R
     }
 }
 
-/// Ends what was started: the whole ring, or with `--add` those that were added.
+/// Ends what was started: the whole ring, or with `--add` those that were added. What is private ends by
+/// itself.
 pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
+    if cli.private {
+        return;
+    }
     if !cli.add {
         let _ = daemon::end(rundir, RingRequest::ExitAll);
         return;

@@ -196,6 +196,7 @@ pub(crate) fn command(program: &str, rundir: &Path, words: &[&str]) -> Command {
         "mpdtop" => env!("CARGO_BIN_EXE_mpdtop"),
         "mpdkilljob" => env!("CARGO_BIN_EXE_mpdkilljob"),
         "mpdsigjob" => env!("CARGO_BIN_EXE_mpdsigjob"),
+        "mpdstdin" => env!("CARGO_BIN_EXE_mpdstdin"),
         "mpdcleanup" => env!("CARGO_BIN_EXE_mpdcleanup"),
         "mpdping" => env!("CARGO_BIN_EXE_mpdping"),
         "mpdwatch" => env!("CARGO_BIN_EXE_mpdwatch"),

@@ -544,7 +544,7 @@ impl Cluster {
                     host.to_parent.push_back(up);
                 }
             }
-            Output::SignalRanks(signal) => {
+            Output::SignalRanks(signal) | Output::SignalProcesses(signal) => {
                 if matches!(signal, SIGHUP | SIGINT | SIGTERM) {
                     for process in host.processes.values_mut() {
                         // Some do not care.

@@ -512,6 +512,7 @@ fn some_down(dice: &mut Dice) -> Down {
     let downs = [
         Down::Go,
         Down::Signal { signal: 15 },
+        Down::SignalProcesses { signal: 10 },
         Down::Stop { round: 1 },
         Down::Continue,
         Down::Kill,

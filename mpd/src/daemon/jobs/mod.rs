@@ -21,6 +21,7 @@ use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
+use mpd_proto::RankSet;
 use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
@@ -65,6 +66,8 @@ struct Job {
     alias: Option<String>,
     runs: Vec<RankRun>,
     written: top::Written,
+    /// At the root: the ranks that can be given standard input, and how many ranks there are.
+    receivers: Option<(RankSet, u32)>,
     /// Whether the manager is our child, so that its orphans come to us.
     ours: bool,
     ended: bool,
@@ -86,6 +89,8 @@ pub(crate) struct Root {
     pub(crate) job: JobId,
     /// Whether it can be spoken to.
     pub(crate) connected: bool,
+    /// The ranks that can be given standard input, and how many ranks there are, once that is known.
+    pub(crate) receivers: Option<(RankSet, u32)>,
 }
 
 /// What a manager gets besides its order.
@@ -274,6 +279,7 @@ impl Jobs {
             alias: None,
             runs: Vec::new(),
             written: top::Written::default(),
+            receivers: None,
             ours: true,
             ended: false,
         };
@@ -328,6 +334,13 @@ impl Jobs {
         }
     }
 
+    /// The root manager of a job says which ranks can be given standard input.
+    pub(crate) fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.receivers = Some((ranks, size));
+        }
+    }
+
     /// What runs here, in pages, and whether there is a next one.
     pub(crate) fn listing(&self, page: u32) -> (Vec<JobPart>, bool) {
         let part = |(id, job): (&JobId, &Job)| JobPart {
@@ -346,7 +359,11 @@ impl Jobs {
             // The root is where the job was accepted.
             let here = job.part.as_ref().map_or(id.daemon() == self.name, |part| part.place == 0);
             let found = here && !job.ended && meant.means(id, job.alias.as_deref());
-            found.then(|| Root { job: id.clone(), connected: job.connected })
+            found.then(|| Root {
+                job: id.clone(),
+                connected: job.connected,
+                receivers: job.receivers.clone(),
+            })
         };
         self.jobs.iter().filter_map(root).collect()
     }
@@ -401,6 +418,7 @@ impl Jobs {
                 alias: None,
                 runs: Vec::new(),
                 written: top::Written::default(),
+                receivers: None,
                 ours: false,
                 ended: false,
                 record,

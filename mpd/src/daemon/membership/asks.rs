@@ -143,6 +143,9 @@ impl Membership {
             RingRequest::SignalJob { job, signal, single } => {
                 self.order_job(hands, console, job, |job| Order::SignalJob { job, signal, single });
             }
+            RingRequest::SwitchStdin { job, ranks } => {
+                self.order_job(hands, console, job, |job| Order::SwitchStdin { job, ranks });
+            }
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
                 let text = format!("watching the ring from {}", self.ring.name());

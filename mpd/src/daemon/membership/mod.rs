@@ -1,6 +1,7 @@
 //! The daemon's part in the ring: the pure [`Ring`] between the links of [`Net`] and the consoles.
 
 mod asks;
+mod bond;
 mod events;
 mod jobs;
 mod keep;
@@ -18,10 +19,10 @@ use anyhow::{Context, Result};
 use mio::Registry;
 use mpd_io::addresses;
 use mpd_io::clock::Clock;
-use mpd_io::keyfile::KeyFile;
+use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
-use mpd_proto::channel::Instance;
+use mpd_proto::channel::{Instance, KeyText};
 use mpd_proto::message::{ConsoleReply, ManagerOrder};
 use mpd_proto::ring::{
     self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
@@ -32,6 +33,7 @@ use crate::cli::Cli;
 use crate::daemon::door::PER_TURN;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::asks::Asks;
+use crate::daemon::membership::bond::Bond;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::saved::Saved;
@@ -112,6 +114,8 @@ pub(crate) struct Membership {
     doubled: bool,
     /// Where lost members are started again, us among them.
     keep: Option<Keep>,
+    /// In a ring that is made for one job.
+    bond: Option<Bond>,
     /// When to give up entering, and why the last try failed.
     give_up: Option<Time>,
     last_failure: String,
@@ -121,16 +125,8 @@ pub(crate) struct Membership {
 impl Membership {
     /// Opens the port and begins to enter.
     pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
-        let keys = KeyFile::resolve(cli.key.clone())?;
         let ring = cli.ring_name()?.to_string();
-        let key_ring = if ring.is_empty() { "default" } else { &ring };
-        let (text, origin) = keys.load_or_create(key_ring)?;
-        log::info!(
-            "key {} ({origin:?}) from {}",
-            text.keys().connect().id(),
-            keys.path().display()
-        );
-
+        let text = key(cli, &ring)?;
         let timing = Timing::default().faster(crate::scale::divisor()?);
         let (mut saved, before) = Saved::open(rundir, &ring, name);
         let entries = resolve_entries(&cli.entries())?;
@@ -180,6 +176,7 @@ impl Membership {
             entered: false,
             doubled: false,
             keep,
+            bond: Bond::new(cli, timing.pulse, now),
             give_up,
             last_failure: String::new(),
             entries,
@@ -279,6 +276,10 @@ impl Membership {
             self.asks.next_deadline(),
             self.saved.next_deadline().filter(|_| self.is_settled()),
             self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
+            self.bond
+                .as_ref()
+                .filter(|_| self.leaving == Leaving::No)
+                .and_then(Bond::next_deadline),
             leaving,
             entering,
         ]
@@ -497,6 +498,18 @@ pub(crate) struct Hands<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) jobs: &'a mut Jobs,
     pub(crate) now: Time,
+}
+
+/// The ring's key.
+fn key(cli: &Cli, ring: &str) -> Result<KeyText> {
+    if cli.has_key_on_input() {
+        return Ok(keyfile::from_standard_input()?);
+    }
+    let keys = KeyFile::resolve(cli.key.clone())?;
+    let (text, origin) = keys.load_or_create(if ring.is_empty() { "default" } else { ring })?;
+    let path = keys.path().display();
+    log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
+    Ok(text)
 }
 
 fn new_instance() -> Result<Instance> {

@@ -25,7 +25,7 @@ impl Membership {
                 OrderAnswer::Done
             }
             Ok(Order::LeaveAll) => {
-                self.leave(hands.now, Farewell::WithAll);
+                self.dismiss(hands.now);
                 OrderAnswer::Done
             }
             Ok(Order::ListJobs { page }) => {
@@ -36,6 +36,9 @@ impl Membership {
             Ok(Order::KillJob { job }) => self.obey_job(hands, &job, &ManagerOrder::Kill),
             Ok(Order::SignalJob { job, signal, single }) => {
                 self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
+            }
+            Ok(Order::SwitchStdin { job, ranks }) => {
+                self.obey_job(hands, &job, &ManagerOrder::SwitchStdin { ranks })
             }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Err(e) => {

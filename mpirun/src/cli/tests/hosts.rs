@@ -158,3 +158,51 @@ fn a_dry_run_shows_the_wish() {
         assert!(text.lines().any(|l| l == line), "{line}\n{text}");
     }
 }
+
+/// The names of all hosts that a ring for this job would have.
+fn demanded(line: &str) -> Vec<String> {
+    run(line).demand.hosts.into_iter().map(|entry| entry.host).collect()
+}
+
+#[test]
+fn a_ring_for_the_job_has_every_host_that_is_named_less_those_to_avoid() {
+    assert_eq!(demanded("-hosts a,b -n 1 p : -host c q : -host a r"), ["a", "b", "c", "a"]);
+    assert_eq!(demanded("-hosts a,b -exclude ^b p"), ["a"]);
+    assert_eq!(demanded("-ghost a : p : -host b q"), ["a", "b"]);
+    assert!(demanded("-hosts all p").is_empty() && demanded("p").is_empty());
+}
+
+#[test]
+fn daemons_are_started_by_the_launcher_that_is_named() {
+    let command = |line: &str| run(line).demand.launcher.command(|_| false);
+    assert_eq!(command("p"), "ssh");
+    assert_eq!(command("-launcher rsh p"), "rsh");
+    assert_eq!(command("-bootstrap slurm p"), "srun");
+    assert_eq!(command("-launcher ssh -bootstrap-exec /opt/ssh p"), "/opt/ssh");
+    assert_eq!(
+        problem_of(&["-launcher", " ", "p"]),
+        "-launcher \" \": a command is wanted, like ssh"
+    );
+}
+
+/// In an allocation of two hosts with five slots.
+fn in_batch(line: &str) -> Run {
+    let mut caller = caller(&words(line));
+    let variables = [("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 2 b 3")];
+    caller.environment.extend(variables.map(|(n, v)| (n.into(), v.into())));
+    run_by(&caller)
+}
+
+#[test]
+fn a_batch_system_gives_hosts_and_slots_to_whoever_names_none() {
+    let job = in_batch("p");
+    assert_eq!((job.spec.size(), written(&job.demand.allocated).as_str()), (5, "a:2,b:3"));
+    assert_eq!(job.demand.hosts.len(), 2);
+    assert!(job.spec.placement.hosts.is_empty(), "a ring that runs may have other names");
+    assert_eq!(in_batch("-n 2 p").spec.size(), 2);
+    assert_eq!(in_batch("-gn 2 : p").spec.size(), 2);
+    assert_eq!(in_batch("-soft 1:4 p").spec.size(), 4);
+    assert_eq!(in_batch("p : q").spec.size(), 2, "who gets how many nobody knows");
+    let named = in_batch("-hosts c p");
+    assert_eq!((named.spec.size(), named.demand.allocated.len()), (1, 0));
+}

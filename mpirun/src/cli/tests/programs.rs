@@ -190,5 +190,5 @@ fn there_is_a_most_of_programs() {
 
 #[test]
 fn what_other_launchers_have_is_accepted_without_effect() {
-    assert_eq!(argset("-arch x86 --oversubscribe --allow-run-as-root -n 2 a").size, 2);
+    assert_eq!(argset("-arch x86 --oversubscribe --allow-run-as-root -rmk pbs -n 2 a").size, 2);
 }

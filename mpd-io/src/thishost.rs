@@ -1,4 +1,4 @@
-//! Which of the hosts in a list is the one we are on.
+//! Which of the hosts in a list is the one that this process is on.
 //!
 //! First by name. If none is, by address, which needs the names to be looked up: that is done by a
 //! few threads for a bounded time, because the system's resolver cannot be interrupted. Names that
@@ -9,10 +9,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use mpd_io::addresses;
 use mpd_proto::hosts::HostEntry;
 
-use crate::roster::is_loopback;
+use crate::addresses;
 
 /// How long looking up may take altogether.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const THREADS: usize = 16;
 
 /// The names in `entries` that mean this host, whose own name is `host`.
-pub(crate) fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String> {
+pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String> {
     let all = || entries.iter().map(|entry| entry.host.as_str());
     let by_name: BTreeSet<String> =
         all().filter(|name| is_name(name, host)).map(str::to_owned).collect();
@@ -29,6 +28,15 @@ pub(crate) fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<
         return by_name;
     }
     look_up(all().map(str::to_owned).collect())
+}
+
+/// Whether this names every host alike.
+pub fn is_loopback(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    host == "localhost"
+        || host.starts_with("localhost.")
+        || host.starts_with("127.")
+        || host == "::1"
 }
 
 /// Whether `name` is the name `host`, one of them perhaps without the domain.

@@ -1,0 +1,117 @@
+//! What batch systems say, and what it means.
+
+use std::io::Write as _;
+
+use super::*;
+
+fn caller(variables: &[(&str, &str)]) -> Caller {
+    Caller {
+        arguments: Vec::new(),
+        name: "mpirun".into(),
+        environment: variables.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
+        directory: "/".into(),
+        umask: 0o022,
+        limits: Vec::new(),
+        cpus: 1,
+    }
+}
+
+/// The hosts as a line `h1:2 h2`, or what is wrong.
+fn found(variables: &[(&str, &str)]) -> Result<String, String> {
+    let found = Allocation::find(&caller(variables)).map_err(|e| e.to_string())?;
+    let word = |host: &HostWish| match host.slots {
+        Some(slots) => format!("{}:{slots}", host.name),
+        None => host.name.clone(),
+    };
+    let hosts = found.map(|allocation| allocation.hosts).unwrap_or_default();
+    Ok(hosts.iter().map(word).collect::<Vec<_>>().join(" "))
+}
+
+fn file(text: &str) -> (tempfile::NamedTempFile, String) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    (file, path)
+}
+
+#[test]
+fn slurm_tells_nodes_and_tasks_in_short() {
+    let slurm = |nodes, counts: &[(&'static str, &'static str)]| {
+        found(&[&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", nodes)], counts].concat())
+    };
+    let tasks = |text| [("SLURM_TASKS_PER_NODE", text)];
+    assert_eq!(
+        slurm("n[001-003,7],m1", &tasks("2(x3),1,4")).unwrap(),
+        "n001:2 n002:2 n003:2 n7:1 m1:4"
+    );
+    assert_eq!(slurm("n1", &tasks("16")).unwrap(), "n1:16");
+    assert_eq!(slurm("r[1-2]n[8-9]", &tasks("1(x4)")).unwrap(), "r1n8:1 r1n9:1 r2n8:1 r2n9:1");
+    assert_eq!(slurm("a,b", &[("SLURM_JOB_CPUS_PER_NODE", "8(x2)")]).unwrap(), "a:8 b:8");
+    assert_eq!(slurm("a,b", &[]).unwrap(), "a b");
+    for wrong in ["1", "1(x3)", "1,1,1", "x", "1(x", "1(x99999999999999999999)", "-1,2", ""] {
+        let said =
+            slurm("a,b", &[("SLURM_TASKS_PER_NODE", wrong), ("SLURM_JOB_CPUS_PER_NODE", "")]);
+        assert_eq!(said.is_err(), !wrong.is_empty(), "{wrong}");
+    }
+    assert!(slurm("a;b", &[]).unwrap_err().contains("the batch system's SLURM_JOB_NODELIST: "));
+}
+
+#[test]
+fn pbs_lists_a_host_for_each_slot() {
+    let (_file, path) = file("n1\nn1\nn2\n\nn1\n");
+    assert_eq!(found(&[("PBS_JOBID", "1.srv"), ("PBS_NODEFILE", &path)]).unwrap(), "n1:3 n2:1");
+    assert_eq!(found(&[("PBS_NODEFILE", &path)]).unwrap(), "", "no job");
+    let said = found(&[("PBS_JOBID", "1"), ("PBS_NODEFILE", "/nowhere/f")]).unwrap_err();
+    assert_eq!(
+        said,
+        "mpirun: the batch system's PBS_NODEFILE: /nowhere/f: cannot read it: No such file or directory; \
+         name the hosts with -hosts, or unset the variable"
+    );
+}
+
+#[test]
+fn lsf_tells_hosts_in_one_of_three_ways() {
+    let (_file, path) = file("a\na\nb\n");
+    let all = [
+        ("LSB_JOBID", "5"),
+        ("LSB_HOSTS", "x x y"),
+        ("LSB_MCPU_HOSTS", "p 4 q 2 p 1"),
+        ("LSB_DJOB_HOSTFILE", &path),
+    ];
+    assert_eq!(found(&all).unwrap(), "a:2 b:1");
+    assert_eq!(found(&all[..3]).unwrap(), "p:5 q:2");
+    assert_eq!(found(&all[..2]).unwrap(), "x:2 y:1");
+    assert_eq!(found(&all[..1]).unwrap(), "");
+    assert_eq!(found(&all[1..]).unwrap(), "", "no job");
+    for wrong in ["p", "p q", "p 1 q", "p 0"] {
+        assert!(found(&[("LSB_JOBID", "5"), ("LSB_MCPU_HOSTS", wrong)]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn grid_engine_has_a_line_for_each_queue_of_a_host() {
+    let (_file, path) =
+        file("n1.x.org 2 all.q@n1 UNDEFINED\nn2 1 all.q@n2 <NULL>\nn1.x.org 3 b.q\n");
+    assert_eq!(found(&[("PE_HOSTFILE", &path)]).unwrap(), "n1.x.org:5 n2:1");
+    let (_file, path) = file("n1 2\nn2\n");
+    let said = found(&[("PE_HOSTFILE", &path)]).unwrap_err();
+    assert!(said.contains("line 2 is not 'HOST SLOTS ...'"), "{said}");
+}
+
+#[test]
+fn what_could_be_an_option_or_code_is_no_host() {
+    for bad in ["-oProxyCommand=x 1", "$(x) 1", "a;b 1", "n1 0", ""] {
+        let (_file, path) = file(bad);
+        assert!(found(&[("PE_HOSTFILE", &path)]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn slots_are_counted_if_all_are_known() {
+    let of = |list: &[(&str, Option<u32>)]| {
+        let host = |&(name, slots): &(&str, _)| HostWish { name: name.to_owned(), slots };
+        Allocation { hosts: list.iter().map(host).collect() }.slots()
+    };
+    assert_eq!(of(&[("a", Some(2)), ("b", Some(3))]), Some(5));
+    assert_eq!(of(&[("a", Some(2)), ("b", None)]), None);
+}

@@ -1,0 +1,131 @@
+//! What a ring would be made of that is made for this job alone, should no daemon be running here: which
+//! hosts, and what starts a daemon there.
+
+use mpd_proto::hosts::HostEntry;
+use mpd_proto::job::HostWish;
+
+use crate::allocation::Allocation;
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Every host that the command line names, else those of the batch system; none: this host alone.
+    pub hosts: Vec<HostEntry>,
+    /// Where the ranks go then, unless the user says.
+    pub allocated: Vec<HostWish>,
+    /// What starts daemons on other hosts.
+    pub launcher: Launcher,
+}
+
+/// What starts daemons on other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launcher {
+    /// What the user calls it (`-launcher`).
+    pub name: Option<String>,
+    /// Its program (`-launcher-exec`).
+    pub program: Option<String>,
+    /// Slurm runs us.
+    pub in_slurm: bool,
+}
+
+impl Demand {
+    /// For the hosts that are `named`, less those to avoid; if there are none, for those of the batch
+    /// system.
+    pub fn new(
+        named: Vec<HostEntry>,
+        excluded: &[String],
+        allocation: Option<Allocation>,
+        launcher: Launcher,
+    ) -> Self {
+        let allocated = allocation.map(|allocation| allocation.hosts).unwrap_or_default();
+        let of_wish = |wish: &HostWish| HostEntry {
+            host: wish.name.clone(),
+            ncpus: wish.slots,
+            ifhn: None,
+            user: None,
+            port: None,
+        };
+        let mut hosts = named;
+        hosts.extend(allocated.iter().map(of_wish));
+        hosts.retain(|entry| !excluded.contains(&entry.host));
+        Self { hosts, allocated, launcher }
+    }
+}
+
+impl Launcher {
+    /// The command, to which host and command are added. `is_there` tells which programs there are.
+    pub fn command(&self, is_there: impl Fn(&str) -> bool) -> String {
+        let named = match self.name.as_deref() {
+            // Hydra's word for it.
+            Some("slurm") => Some("srun"),
+            name => name,
+        };
+        if let Some(command) = self.program.as_deref().or(named) {
+            return command.to_owned();
+        }
+        let by_slurm = self.in_slurm && is_there("srun");
+        if by_slurm { "srun" } else { "ssh" }.to_owned()
+    }
+}
+
+/// The line of a host file that means `entry`.
+pub(crate) fn line(entry: &HostEntry) -> String {
+    use std::fmt::Write as _;
+    let mut text = match (&entry.host, entry.ncpus) {
+        (host, Some(ncpus)) if host.contains(':') => format!("[{host}]:{ncpus}"),
+        (host, Some(ncpus)) => format!("{host}:{ncpus}"),
+        (host, None) if host.contains(':') => format!("[{host}]"),
+        (host, None) => host.clone(),
+    };
+    // Writing to a String cannot fail.
+    if let Some(ifhn) = &entry.ifhn {
+        let ifhn = if ifhn.contains(':') { format!("[{ifhn}]") } else { ifhn.clone() };
+        let _ = write!(text, " ifhn={ifhn}");
+    }
+    if let Some(user) = &entry.user {
+        let _ = write!(text, " user={user}");
+    }
+    if let Some(port) = entry.port {
+        let _ = write!(text, " port={port}");
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_proto::hosts::parse_file;
+
+    use super::*;
+
+    #[test]
+    fn a_line_means_the_entry_that_it_was_made_of() {
+        let file =
+            b"h1\nh2:4 user=al port=2222\n[fe80::1]:2 ifhn=[fe80::2]\n[::7]\nc[1-2] ifhn=i[1-2]\n";
+        let entries = parse_file(file).unwrap();
+        let lines: String = entries.iter().map(line).collect();
+        assert_eq!(parse_file(lines.as_bytes()).unwrap(), entries);
+    }
+
+    #[test]
+    fn slurm_starts_daemons_inside_its_allocations_if_it_can_and_the_user_does_not_object() {
+        let command = |name: Option<&str>, program: Option<&str>, in_slurm, there: &str| {
+            let (name, program) = (name.map(str::to_owned), program.map(str::to_owned));
+            Launcher { name, program, in_slurm }.command(|program| program == there)
+        };
+        assert_eq!(command(None, None, false, "srun"), "ssh");
+        assert_eq!(command(None, None, true, "srun"), "srun");
+        assert_eq!(command(None, None, true, ""), "ssh");
+        assert_eq!(command(Some("slurm"), None, false, ""), "srun");
+        assert_eq!(command(Some("ssh"), None, true, "srun"), "ssh");
+        assert_eq!(command(Some("ssh"), Some("/opt/ssh -q"), true, "srun"), "/opt/ssh -q");
+        assert_eq!(command(Some("my rsh"), None, false, ""), "my rsh");
+    }
+
+    #[test]
+    fn nothing_is_started_on_hosts_to_avoid() {
+        let named = parse_file(b"a\nb\nc").unwrap();
+        let demand = Demand::new(named, &["b".to_owned()], None, Launcher::default());
+        let names: Vec<&str> = demand.hosts.iter().map(|entry| entry.host.as_str()).collect();
+        assert_eq!(names, ["a", "c"]);
+    }
+}

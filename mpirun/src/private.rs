@@ -1,0 +1,265 @@
+//! Daemons that run for this job alone: one here, which is our child and holds our connection, and if other
+//! hosts are wanted one on each of them, which `mpdboot` starts and brings into its ring.
+//!
+//! The ring has a name and a key that are made now and stand in no file. It ends with the connection, or
+//! with the job that the connection was given to: then our daemon tells all others to leave.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use mpd_io::conn::Conn;
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::{RunDir, host_name};
+use mpd_io::search::in_path;
+use mpd_io::signals::Signals;
+use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::{keyfile, thishost};
+use mpd_proto::channel::KeyText;
+use mpd_proto::hosts::HostEntry;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::demand::{self, Demand};
+
+/// Signals that end a job which is not started yet.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// The processes that are ours.
+#[derive(Debug, Default)]
+pub struct Private {
+    daemon: Option<Pid>,
+    boot: Option<Pid>,
+}
+
+impl Private {
+    /// Waits until they have left, so that nothing is there when we are gone. To be called when our
+    /// connection is closed.
+    pub fn wait(self) {
+        for pid in [self.daemon, self.boot].into_iter().flatten() {
+            let _ = waitpid(pid, None);
+        }
+    }
+}
+
+/// What came of starting daemons.
+#[derive(Debug)]
+pub enum Started {
+    /// They are there.
+    Up(Conn, Private),
+    /// This signal came before; nothing is left.
+    Interrupted(i32),
+}
+
+/// Starts a daemon here, and one on each other host that is wanted.
+///
+/// # Errors
+/// One of them cannot be had. Nothing is left then, and who failed and why is told on standard error.
+pub fn start(demand: &Demand, verbose: bool, signals: &mut Signals) -> Result<Started> {
+    let here = host_name();
+    let ours = thishost::names_of_this_host(&demand.hosts, &here);
+    let own = demand.hosts.iter().find(|entry| ours.contains(&entry.host));
+    if demand.hosts.iter().all(|entry| ours.contains(&entry.host)) {
+        let (conn, daemon) = start_daemon(own, None)?;
+        return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
+    }
+    let name = RingName::private()?;
+    let key = keyfile::generate(name.as_str())?;
+    let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
+    let (conn, daemon) = start_daemon(own, Some(&ring))?;
+    let boot = Boot::start(&ring, demand, verbose).and_then(|boot| boot.wait(signals));
+    let (problem, boot) = match boot {
+        Ok(Booted::Up(boot)) => {
+            return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: Some(boot) }));
+        }
+        Ok(Booted::Interrupted(signal)) => (Ok(Started::Interrupted(signal)), None),
+        Ok(Booted::Failed) => {
+            let text =
+                "there is no ring for the job without a daemon on every host; nothing was run";
+            (Err(anyhow::Error::msg(text)), None)
+        }
+        Err(error) => (Err(error), None),
+    };
+    drop(conn);
+    Private { daemon: Some(daemon), boot }.wait();
+    problem
+}
+
+/// A ring that is to be.
+#[derive(Debug)]
+struct Ring {
+    name: RingName,
+    key: KeyText,
+    rundir: RunDir,
+}
+
+/// Starts `mpd` for us alone; with `ring`, others may enter.
+fn start_daemon(own: Option<&HostEntry>, ring: Option<&Ring>) -> Result<(Conn, Pid)> {
+    let program = find("mpd")?;
+    let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+    let (mut told, ready) = io::pipe().context("cannot make a pipe")?;
+    let (input, mut key) = io::pipe().context("cannot make a pipe")?;
+    let words = daemon_words(own, ring);
+    let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
+    let stderr = io::stderr();
+    let spawn = Spawn::new(program.as_os_str().as_bytes(), words, own_environment())?;
+    let descriptors = match ring {
+        None => vec![null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()],
+        Some(_) => vec![input.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd(), ready.as_fd()],
+    };
+    let failed = || format!("cannot start {}", program.display());
+    let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
+    drop((theirs, ready, input));
+    let Some(ring) = ring else { return Ok((Conn::new(ours)?, pid)) };
+    // If nobody reads it, the daemon's own words say why.
+    let _ = key.write_all(ring.key.to_text().as_bytes());
+    drop(key);
+    let mut word = String::new();
+    told.read_to_string(&mut word).context("cannot hear from the daemon")?;
+    if word.starts_with("ready") {
+        return Ok((Conn::new(ours)?, pid));
+    }
+    drop(ours);
+    let _ = waitpid(pid, None);
+    match word.trim_end() {
+        "" => bail!("the daemon for this job died at its start"),
+        problem => bail!("the daemon for this job: {problem}"),
+    }
+}
+
+fn daemon_words(own: Option<&HostEntry>, ring: Option<&Ring>) -> Vec<Vec<u8>> {
+    let mut words = vec![b"mpd".to_vec(), b"--private".to_vec()];
+    let mut option = |name: &str, value: Vec<u8>| words.extend([name.into(), value]);
+    if let Some(own) = own {
+        if !thishost::is_loopback(&own.host) {
+            option("--name", own.host.clone().into_bytes());
+        }
+        if let Some(ncpus) = own.ncpus {
+            option("--ncpus", ncpus.to_string().into_bytes());
+        }
+        if let Some(ifhn) = own.ifhn.as_ref().filter(|_| ring.is_some()) {
+            option("--ifhn", ifhn.clone().into_bytes());
+        }
+    }
+    if let Some(ring) = ring {
+        option("--ring", ring.name.as_str().into());
+        option("--rundir", ring.rundir.path().as_os_str().to_owned().into_vec());
+        option("--key", keyfile::STANDARD_INPUT.into());
+        // Before all that enter.
+        option("--ordinal", b"1".to_vec());
+        words.extend([b"--open".to_vec(), b"--tell-ready".to_vec()]);
+    }
+    words
+}
+
+/// A running `mpdboot`.
+#[derive(Debug)]
+struct Boot {
+    pid: Pid,
+    /// Where it says that the ring is there; its end is that of the process.
+    words: File,
+}
+
+/// What came of it.
+#[derive(Debug)]
+enum Booted {
+    /// All are in the ring. The process ends when it has nothing left to hold.
+    Up(Pid),
+    /// It told why not.
+    Failed,
+    Interrupted(i32),
+}
+
+impl Boot {
+    fn start(ring: &Ring, demand: &Demand, verbose: bool) -> Result<Self> {
+        let program = find("mpdboot")?;
+        let (words, said) = io::pipe().context("cannot make a pipe")?;
+        let (input, mut order) = io::pipe().context("cannot make a pipe")?;
+        let launcher = demand.launcher.command(|program| in_path(program).is_some());
+        let mut argv =
+            vec!["mpdboot", "--private", "--ring", ring.name.as_str(), "--rsh", &launcher];
+        if verbose {
+            argv.push("--verbose");
+        }
+        let mut spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
+        // In a session of its own: the terminal's signals are for us to judge.
+        let pid = spawn
+            .die_with_parent()
+            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        drop((input, said));
+        // One that does not read it has told why.
+        let _ = order.write_all(ring.key.to_text().as_bytes()).and_then(|()| {
+            demand.hosts.iter().try_for_each(|e| order.write_all(demand::line(e).as_bytes()))
+        });
+        Ok(Self { pid, words: File::from(OwnedFd::from(words)) })
+    }
+
+    /// Waits until the ring is there or cannot be had.
+    fn wait(mut self, signals: &mut Signals) -> Result<Booted> {
+        let mut said = Vec::new();
+        let mut came = None;
+        loop {
+            let mut fds = [
+                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.words.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("cannot wait for mpdboot"),
+            }
+            let speaks = fds[1].any().unwrap_or(false);
+            let ending = signals.pending().into_iter().find(|signal| ENDING.contains(signal));
+            if let (None, Some(signal)) = (came, ending) {
+                came = Some(signal);
+                let _ = kill(self.pid, Signal::SIGTERM);
+            }
+            if !speaks {
+                continue;
+            }
+            let mut buffer = [0; 64];
+            match self.words.read(&mut buffer) {
+                Ok(0) => return self.end(came),
+                Ok(n) => said.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot hear from mpdboot"),
+            }
+            if said.ends_with(b"up\n") && came.is_none() {
+                return Ok(Booted::Up(self.pid));
+            }
+        }
+    }
+
+    /// It said nothing and closed its output.
+    fn end(self, came: Option<i32>) -> Result<Booted> {
+        match (waitpid(self.pid, None), came) {
+            (_, Some(signal)) => Ok(Booted::Interrupted(signal)),
+            (Ok(WaitStatus::Signaled(_, signal, _)), None) => {
+                bail!("mpdboot was killed by {signal}")
+            }
+            (_, None) => Ok(Booted::Failed),
+        }
+    }
+}
+
+/// A program of the suite: beside this executable, else in PATH.
+fn find(program: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let beside = own.with_file_name(program);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    in_path(program).with_context(|| {
+        format!(
+            "cannot find a program of the suite: no {program} beside {} nor in PATH",
+            own.display()
+        )
+    })
+}

@@ -1,0 +1,241 @@
+//! Rings that mpirun makes for its own job: the remote shell is a script that runs its command here, as
+//! the host that it is given.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+
+use crate::run::{Output, Run, wait_until};
+use crate::suite::Suite;
+
+/// Each host has its own place for run directories. What the shell got is kept for the test to look at.
+const SHELL: &str = r#"#!/bin/sh
+host=$1
+shift
+printf '%s\n' "$host" >>"$WORLD/reached"
+tr '\0' '\n' <"/proc/$$/environ" >>"$WORLD/seen"
+printf '%s\n' "$*" >>"$WORLD/seen"
+case $host in
+down*) echo "no route to $host" >&2; exit 255;;
+hangs*) echo up >"$WORLD/hanging"; exec sleep 1000;;
+taken) export MPD_RUNDIR="$WORLD/run";;
+*) export MPD_RUNDIR="$WORLD/hosts/$host";;
+esac
+exec sh -c "$*"
+"#;
+
+struct World {
+    suite: Suite,
+}
+
+impl World {
+    fn new() -> Self {
+        let suite = Suite::new();
+        suite.new_directory("hosts");
+        fs::write(suite.path("shell"), SHELL).expect("a script");
+        fs::set_permissions(suite.path("shell"), PermissionsExt::from_mode(0o755)).expect("chmod");
+        Self { suite }
+    }
+
+    /// `mpirun` on a host without a daemon.
+    fn mpirun(&self, words: &[&str]) -> Run {
+        let shell = self.suite.path("shell");
+        self.suite
+            .mpirun(["-launcher", shell.to_str().expect("a path")])
+            .args(words)
+            .env("WORLD", self.suite.path(""))
+            .env("MPD_RUNDIR", self.suite.path("hosts/here"))
+            // What is lost is found to be so sooner.
+            .env("MPD_TIME_SCALE", "4")
+    }
+
+    fn ran(&self, words: &[&str]) -> Output {
+        self.mpirun(words).output()
+    }
+
+    fn reached(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.suite.path("reached")).unwrap_or_default();
+        let mut hosts: Vec<String> = text.lines().map(str::to_owned).collect();
+        hosts.sort();
+        hosts
+    }
+
+    /// No process of it, and no directory of it, unless its daemon was killed.
+    #[track_caller]
+    fn is_gone(&self) {
+        self.suite.gone(&[]);
+        let left: Vec<_> = fs::read_dir(self.suite.path("hosts")).expect("a directory").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    /// The only process with these words.
+    fn with_words(&self, words: &[&str]) -> i32 {
+        let has = |text: String| words.iter().all(|word| text.contains(word));
+        let of = |pid: &i32| {
+            let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            has(String::from_utf8_lossy(&text).replace('\0', " "))
+        };
+        let all: Vec<i32> = self.suite.processes().iter().map(|p| p.pid).filter(of).collect();
+        assert_eq!(all.len(), 1, "{words:?}");
+        all[0]
+    }
+}
+
+/// Prints which host of the job it is on: 0 is where mpirun runs.
+const WHERE: [&str; 3] = ["sh", "-c", "echo ${TMPDIR##*-}"];
+
+#[test]
+fn named_hosts_get_daemons_for_the_job_and_lose_them_with_it() {
+    let world = World::new();
+    let words = ["-hosts", "h1:2,h2", "-n", "3", "-l"];
+    let output = world.ran(&[&words[..], &WHERE[..]].concat());
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["0: 1", "1: 1", "2: 2"]);
+    assert_eq!(world.reached(), ["h1", "h2"]);
+    world.is_gone();
+}
+
+#[test]
+fn the_key_is_in_no_file_and_no_word_and_no_variable() {
+    let world = World::new();
+    world.ran(&["-hosts", "h1,h2", "true"]).code(0).quiet();
+    assert!(!world.suite.path("home/key").exists());
+    let seen = fs::read_to_string(world.suite.path("seen")).expect("what the shells saw");
+    let longest = seen.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
+    assert!(longest < Some(64), "{seen}");
+}
+
+#[test]
+fn a_host_file_tells_how_its_hosts_are_reached() {
+    let world = World::new();
+    fs::write(world.suite.path("work/file"), "# ours\nh1:2\nlocalhost:1\n\nh2 slots=2\n").unwrap();
+    world.ran(&["-f", "file", "-n", "5", "-l", "true"]).code(0).quiet();
+    assert_eq!(world.reached(), ["h1", "h2"]);
+    world.is_gone();
+}
+
+#[test]
+fn this_host_alone_needs_no_remote_shell() {
+    let world = World::new();
+    world.ran(&["-hosts", "localhost:2,127.0.0.1", "-n", "2", "true"]).code(0).quiet();
+    assert!(world.reached().is_empty());
+    world.is_gone();
+}
+
+#[test]
+fn a_ring_that_is_there_is_used() {
+    let world = World::new();
+    let _daemon = world.suite.start_daemon();
+    let output = world.mpirun(&["-hosts", "h1", "true"]).env("MPD_RUNDIR", world.suite.rundir());
+    output.output().code(125).says(&["h1"]);
+    assert!(world.reached().is_empty());
+}
+
+#[test]
+fn another_ring_of_the_user_on_these_hosts_is_not_disturbed() {
+    let world = World::new();
+    let daemon = world.suite.start_daemon();
+    let key = fs::read(world.suite.path("home/key")).expect("a key");
+    let words = ["-hosts", "taken,h1", "-n", "4", "true"];
+    world.ran(&words).code(0).quiet();
+    assert_eq!(world.suite.daemon().pid, daemon.pid);
+    assert_eq!(fs::read(world.suite.path("home/key")).expect("a key"), key);
+    world.suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn without_a_host_there_is_no_job_and_nothing_is_left() {
+    let world = World::new();
+    let words = ["-hosts", "h1,down1,h2,down2", "-n", "4", "touch", "ran"];
+    world.ran(&words).code(125).says(&[
+        "mpdboot: host down1  step exec     no route to down1",
+        "mpdboot: host down2",
+        "mpirun: there is no ring for the job without a daemon on every host; nothing was run",
+    ]);
+    assert!(!world.suite.path("work/ran").exists());
+    world.is_gone();
+}
+
+#[test]
+fn hosts_to_avoid_are_not_asked() {
+    let world = World::new();
+    let words = ["-hosts", "h1,down1", "-exclude", "down1", "-n", "2", "true"];
+    world.ran(&words).code(0);
+    assert_eq!(world.reached(), ["h1"]);
+    world.is_gone();
+}
+
+#[test]
+fn a_batch_system_gives_the_hosts_and_the_number_of_processes() {
+    let world = World::new();
+    let file = world.suite.path("work/nodes");
+    fs::write(&file, "h1\nh1\nh2\n").expect("a file");
+    let pbs = |words: &[&str]| {
+        world.mpirun(words).env("PBS_JOBID", "7.srv").env("PBS_NODEFILE", &file).output()
+    };
+    let output = pbs(&["sh", "-c", "echo $PMI_SIZE"]);
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["3", "3", "3"]);
+    pbs(&["-n", "1", "sh", "-c", "echo $PMI_SIZE"]).code(0).prints("1\n");
+    assert_eq!(world.reached(), ["h1", "h1", "h2", "h2"]);
+    // Who names hosts means those.
+    pbs(&["-hosts", "h3", "sh", "-c", "echo $PMI_SIZE"]).code(0).prints("1\n");
+    assert_eq!(world.reached()[4..], ["h3"]);
+    world.is_gone();
+}
+
+#[test]
+fn an_interrupt_while_daemons_are_started_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let world = World::new();
+        nix::unistd::mkfifo(&world.suite.path("hanging"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mpirun = world.mpirun(&["-hosts", "h1,hangs1", "-n", "2", "true"]).start();
+        fs::read(world.suite.path("hanging")).expect("a shell that hangs");
+        mpirun.send(signal);
+        match signal {
+            Signal::SIGKILL => mpirun.wait().ended_by(signal),
+            _ => mpirun.wait().code(128 + signal as i32),
+        };
+        world.is_gone();
+    }
+}
+
+/// A job on three hosts, up to its first line.
+fn sleeping(world: &World) -> crate::run::Running {
+    let words = ["-hosts", "h1,h2,h3", "-n", "6", "sh", "-c", "echo up; exec sleep 1000"];
+    let mpirun = world.mpirun(&words).start();
+    mpirun.shows(&"up\n".repeat(6));
+    mpirun
+}
+
+#[test]
+fn a_ring_vanishes_when_its_mpirun_is_killed() {
+    let world = World::new();
+    let mpirun = sleeping(&world);
+    mpirun.send(Signal::SIGKILL);
+    mpirun.wait().ended_by(Signal::SIGKILL);
+    world.is_gone();
+}
+
+#[test]
+fn a_ring_whose_first_daemon_was_killed_sees_its_job_off_and_vanishes() {
+    let world = World::new();
+    let mpirun = sleeping(&world);
+    crate::process::send(world.with_words(&["mpd --private"]), Signal::SIGKILL);
+    let daemons = || world.suite.processes().iter().filter(|p| p.is_daemon()).count();
+    wait_until("the first daemon is gone", || daemons() == 3);
+    mpirun.send(Signal::SIGTERM);
+    mpirun.wait().code(143);
+    world.suite.gone(&[]);
+}
+
+#[test]
+fn a_daemon_that_is_killed_is_missed_by_nobody_at_the_end() {
+    let world = World::new();
+    let mpirun = sleeping(&world);
+    crate::process::send(world.with_words(&["--name h2", "--launched-by"]), Signal::SIGKILL);
+    mpirun.send(Signal::SIGTERM);
+    mpirun.wait().code(143);
+    world.suite.gone(&[]);
+}
