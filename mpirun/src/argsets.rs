@@ -164,6 +164,7 @@ impl<'a> Argsets<'a> {
             },
             report_ends: self.job.exits().any(),
             trace: self.job.trace().any(),
+            preload: self.job.preload,
             placement: self.job.placement(),
         };
         match spec.check() {

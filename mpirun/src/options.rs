@@ -75,6 +75,8 @@ pub enum Key {
     OutFile,
     /// `-path`.
     Path,
+    /// `-preload`.
+    Preload,
     /// `-ppn`.
     PerHost,
     /// `-print-all-exitcodes`.
@@ -266,6 +268,9 @@ pub static OPTIONS: &[Opt] = {
         "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
          (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
          G or be 'unlimited'; can be repeated").of(Argset),
+    opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
+        "bring the programs from this host to those that lack them, for as long as the job runs; \
+         interpreters and libraries have to be there"),
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
         "read options and programs from FILE, one program per line; # starts a comment, \\ at \
          the end continues a line, quotes work as in a shell, and no shell is involved"),

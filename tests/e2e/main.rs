@@ -29,6 +29,7 @@ mod naive;
 mod options;
 mod output;
 mod pmi;
+mod preload;
 mod process;
 mod pty;
 mod ring;

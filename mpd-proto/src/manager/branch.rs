@@ -219,7 +219,8 @@ impl Branch {
             | Down::Discard
             | Down::Tidy => {}
             // Of the process, not of the machine.
-            Down::Spec { .. } | Down::OutputCredit { .. } | Down::Pulse => {}
+            Down::Spec { .. } | Down::Preloads { .. } | Down::OutputCredit { .. } | Down::Pulse => {
+            }
         }
     }
 
@@ -317,7 +318,11 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Lacks { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 
@@ -463,6 +468,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Lacks { .. }
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
@@ -551,6 +557,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Lacks { .. }
         | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }

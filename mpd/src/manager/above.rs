@@ -40,6 +40,8 @@ pub(crate) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
                     means.trace.begin(now, Phase::Specification, None);
                 }
                 News::Spec(bytes) => encoded.extend_from_slice(&bytes),
+                // It may overtake the specification.
+                News::Down(word @ Down::Preloads { .. }) => means.early.push(word),
                 News::Down(Down::Kill | Down::Tidy) => return Ok(None),
                 // If it is one below that is lost, those above see that we are, too.
                 News::Lost { host, problem, .. } => {

@@ -62,6 +62,7 @@ impl Process {
         self.serve_console();
         self.serve_daemon();
         self.serve_branches();
+        self.stage();
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {

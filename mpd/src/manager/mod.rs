@@ -7,6 +7,7 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`staging`] | programs on their way to hosts that lack them |
 //! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
@@ -24,6 +25,7 @@ mod pmi;
 mod ranks;
 mod report;
 mod sink;
+mod staging;
 mod start;
 mod stdio;
 mod tidy;
@@ -50,7 +52,7 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, Phase, StartJob};
+use mpd_proto::message::{Down, ManagerReport, Phase, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
@@ -65,6 +67,7 @@ use self::daemon::Daemon;
 use self::flows::Flows;
 use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
+use self::staging::Staging;
 use self::start::Prepared;
 use self::tidy::Tidy;
 use self::trace::Trace;
@@ -123,6 +126,8 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
+    /// Words from above that came before the specification.
+    early: Vec<Down>,
     trace: Trace,
 }
 
@@ -160,6 +165,7 @@ struct Process {
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
+    staging: Option<Staging>,
     timers: Timers<Timer>,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
@@ -226,7 +232,7 @@ impl Means {
         }
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
-        Ok(Self { poll, clock, signals, branches, daemon, trace })
+        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace })
     }
 
     /// The job is over before anything of it was begun here.
@@ -250,8 +256,7 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon, mut trace } = means;
-        trace.begin(clock.now(), Phase::Checks, None);
+        let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
         let spec = JobSpec::decode(encoded)?;
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
@@ -297,6 +302,7 @@ impl Process {
             fresh: BTreeSet::new(),
             misbehaved: BTreeSet::new(),
             tidy,
+            staging: None,
             timers: Timers::default(),
             runnable: VecDeque::new(),
             talking: VecDeque::new(),
@@ -318,7 +324,7 @@ impl Process {
         process.pass_on_specification(encoded);
         // They look at their part while we look at ours.
         process.branches.flush();
-        process.get_ready(problem);
+        process.begin(problem, early);
         Ok(process)
     }
 
@@ -335,10 +341,15 @@ impl Process {
     /// The first phase: all that can be checked beforehand. The ranks are started at the word of the
     /// root, turn by turn.
     fn get_ready(&mut self, problem: Option<String>) {
+        self.begin_span(Phase::Checks, None);
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
-            None => start::prepare(&self.spec, &self.order, self.clients.all(), tmpdir.as_deref()),
+            None => {
+                let ranks = self.clients.all();
+                let staging = self.staging.as_ref();
+                start::prepare(&self.spec, &self.order, ranks, tmpdir.as_deref(), staging)
+            }
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
@@ -404,7 +415,8 @@ impl Process {
             || self.console.has_work()
             || self.daemon.has_work()
             || self.branches.has_work()
-            || self.flows_may_go_on();
+            || self.flows_may_go_on()
+            || self.has_staging_work();
         if busy {
             return Some(Duration::ZERO);
         }

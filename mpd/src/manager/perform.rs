@@ -94,6 +94,7 @@ impl Process {
     }
 
     fn kill_tree(&mut self) {
+        self.staging = None;
         self.starting = None;
         self.killing = true;
         self.ending = true;

@@ -26,6 +26,7 @@ impl Process {
                 News::Down(word) => self.hear_above(word),
                 News::Word(place, word) => self.hear_below(place, word),
                 News::Output(place, stream, bytes) => self.take_flow(place, stream, &bytes),
+                News::File(bytes) => self.take_piece(&bytes),
                 News::Stdin(bytes) => self.take_stdin(&bytes),
                 News::Keys(from, bytes) => self.take_keys(from, &bytes),
                 News::Lost { end: End::Parent, problem, .. } => {
@@ -38,9 +39,10 @@ impl Process {
         }
     }
 
-    fn hear_above(&mut self, word: Down) {
+    pub(super) fn hear_above(&mut self, word: Down) {
         match word {
             Down::OutputCredit { stream, bytes } => self.outputs.grant(stream, bytes),
+            Down::Preloads { files, more } => self.take_list(files, more),
             Down::Spec { .. } => {}
             word => self.tell(Input::FromParent(word)),
         }
@@ -56,6 +58,7 @@ impl Process {
                 self.feed.drop_out_below(place, switches);
                 self.offer_credit();
             }
+            Up::Lacks { files } => self.take_lacks(place, files),
             Up::Trace { place: whose, heard_us, told_us, spans } => {
                 self.take_spans(place, whose, (heard_us, told_us), spans);
             }
@@ -78,6 +81,7 @@ impl Process {
 
     pub(super) fn lose_below(&mut self, place: usize, problem: String) {
         self.flows.lose(place);
+        self.stop_sending(place);
         self.end_feeding(Receiver::Below(place));
         self.tell(Input::ChildLost(place, problem));
     }

@@ -53,6 +53,8 @@ pub(crate) enum News {
     Keys(End, Vec<u8>),
     /// A piece of the specification.
     Spec(Vec<u8>),
+    /// A piece of a program.
+    File(Vec<u8>),
     /// The link is over, or never came up: the last news of it. What is sent to it goes nowhere.
     Lost {
         /// Which.
