@@ -15,6 +15,7 @@ pub mod clock;
 pub mod conn;
 pub mod console;
 pub mod cpus;
+pub mod digest;
 mod inherited;
 pub mod input;
 pub mod ipc;

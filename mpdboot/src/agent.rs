@@ -9,9 +9,11 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::console::Console;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::signals::Signals;
 use mpd_proto::channel::KeyText;
+use mpd_proto::message::RingRequest;
 use nix::errno::Errno;
 use nix::unistd::read;
 use zeroize::Zeroizing;
@@ -21,8 +23,8 @@ use crate::cli::EXIT_NOTHING;
 use crate::daemon::{NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver, report_of};
 use crate::failure::{Failure, Step};
-use crate::key;
 use crate::wire::{BootErrand, Errand, MAX_ORDER, Order, Outcome, Report, VERSION};
+use crate::{command, daemon, key};
 
 /// Entries of the ones above that are passed on beside those of the own daemon.
 const MAX_INHERITED: usize = 4;
@@ -48,8 +50,12 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         Errand::Boot(errand) => {
             say(&nonce, &Report::Reached)?;
+            let stays = command::stays(&errand.manner).then(|| errand.clone());
             let done = boot(&nonce, *errand, &mut signals)?;
             say(&nonce, &Report::Done)?;
+            if let (true, Some(errand)) = (done, stays) {
+                stay(&errand);
+            }
             Ok(if done { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NOTHING) })
         }
     }
@@ -106,6 +112,16 @@ fn boot(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<bool> 
         others(nonce, BootErrand { join, ..errand }, signals)?;
     }
     Ok(true)
+}
+
+/// Waits for the end of the own daemon: it would be killed with this process.
+fn stay(errand: &BootErrand) {
+    let watch = daemon::rundir(&errand.manner, &errand.member)
+        .ok()
+        .and_then(|rundir| Console::ask(&rundir, RingRequest::Watch).ok());
+    if let Some(mut watch) = watch {
+        while watch.answer(None).is_ok() {}
+    }
 }
 
 fn start(

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) flat: bool,
     /// Hosts that an agent could not reach are tried from here.
     pub(crate) retry: bool,
+    /// A remote shell stays as long as the daemon behind it. Each has one host then: see `flat`.
+    pub(crate) lasting: bool,
 }
 
 /// One host of a boot, as its owner names it.
@@ -210,7 +212,7 @@ impl Boot {
 
     /// Gives up links that have been silent for too long.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        let late = |link: &&Link| !link.ending && link.deadline <= now;
+        let late = |link: &&Link| !link.ending && !self.is_kept(link) && link.deadline <= now;
         let late: Vec<usize> = self.links.iter().filter(late).map(|link| link.head).collect();
         for head in late {
             if let State::Running { at, .. } = self.hosts[head].state {
@@ -231,12 +233,24 @@ impl Boot {
 
     /// When [`Boot::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.links.iter().filter(|link| !link.ending).map(|link| link.deadline).min()
+        let is_timed = |link: &&Link| !link.ending && !self.is_kept(link);
+        self.links.iter().filter(is_timed).map(|link| link.deadline).min()
     }
 
-    /// Whether every host is settled and no remote shell is left.
+    /// Whether every host is settled and no remote shell is left, but for those that have to stay.
     pub(crate) fn is_over(&self) -> bool {
-        self.links.is_empty() && self.waiting.is_empty()
+        self.waiting.is_empty() && self.busy() == 0
+    }
+
+    /// Remote shells at work.
+    fn busy(&self) -> usize {
+        self.links.iter().filter(|link| !self.is_kept(link)).count()
+    }
+
+    /// Whether all that is left to this remote shell is to stay.
+    fn is_kept(&self, link: &Link) -> bool {
+        let is_there = matches!(self.hosts[link.head].state, State::InRing { .. });
+        self.settings.lasting && is_there && !link.ending
     }
 
     /// How every host stands, in the order given.
@@ -257,6 +271,7 @@ impl Boot {
             Report::Alive => {}
             Report::Reached => self.at(head, Step::Key),
             Report::Joining => self.at(head, Step::Join),
+            Report::Done if self.settings.lasting && own_is_settled => {}
             Report::Done => self.end(head),
             Report::Host { name, outcome } => {
                 let Some(&host) = self.by_name.get(&name) else { return };
@@ -290,7 +305,8 @@ impl Boot {
                 for link in self.links.iter_mut().filter(|link| link.head == head) {
                     link.deadline = now + ALIVE_PATIENCE;
                 }
-                if self.links.iter().any(|link| link.head == head && link.carried.is_empty()) {
+                let is_done = |link: &Link| link.head == head && link.carried.is_empty();
+                if !self.settings.lasting && self.links.iter().any(is_done) {
                     self.end(head);
                 }
             }
@@ -377,7 +393,7 @@ impl Boot {
 
     /// Starts what can be started now.
     fn fill(&mut self, now: Time) {
-        let slots = self.settings.window.max(1).saturating_sub(self.links.len());
+        let slots = self.settings.window.max(1).saturating_sub(self.busy());
         for group in share(&mut self.waiting, slots) {
             for &host in group.carried.iter().chain([&group.head]) {
                 self.hosts[host].state = State::Running { began: now, at: None };

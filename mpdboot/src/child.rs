@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child as Process, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
@@ -123,6 +123,16 @@ impl Child {
             (Some(code), _) => Ending::Exited(code),
             (None, signal) => Ending::Signaled(signal.unwrap_or_default()),
         })
+    }
+
+    /// Waits for its end, whatever it says.
+    pub(crate) fn wait(mut self) {
+        while self.stdout.is_some() || self.stderr.is_some() {
+            let mut fds: Vec<PollFd<'_>> = self.poll_fds().collect();
+            let _ = poll(&mut fds, PollTimeout::NONE);
+            self.pump();
+        }
+        self.reaped = self.process.wait().is_ok();
     }
 
     /// Closes its standard input and asks its group to end.

@@ -12,6 +12,13 @@ use crate::wire::{Manner, Member};
 /// Silence after which ssh gives up a host that was reached, as interval and count.
 const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"];
 
+/// One process on a host, which takes nothing from the allocation: it gets all CPUs and all memory there,
+/// and other steps do not wait for it ([`SRUN_VARIABLE`]).
+const SRUN: [&str; 5] = ["--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none", "--mpi=none"];
+
+/// As a variable, because releases of srun that do not need it do not know the option.
+pub(crate) const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
+
 /// The words that run an agent on the host of `member`; none when host or user could be something
 /// else than a name, which whoever read them has refused already.
 pub(crate) fn remote_shell(
@@ -23,6 +30,11 @@ pub(crate) fn remote_shell(
         return None;
     }
     let mut words = manner.rsh.clone();
+    if is_srun(manner) {
+        words.extend(SRUN.map(str::to_owned));
+        words.extend([format!("--nodelist={}", member.host), agent(manner), "--agent".to_owned()]);
+        return Some(words);
+    }
     let ssh = is_ssh(manner);
     if ssh {
         words.extend(["-x", "-T", "-o", "BatchMode=yes", "-o"].map(str::to_owned));
@@ -44,8 +56,21 @@ pub(crate) fn remote_shell(
 
 /// Whether the remote shell is ssh, by its name.
 pub(crate) fn is_ssh(manner: &Manner) -> bool {
-    let program = manner.rsh.first().map_or("", String::as_str);
-    program.rsplit('/').next() == Some("ssh")
+    program(manner) == Some("ssh")
+}
+
+/// Whether it is Slurm's, by its name.
+fn is_srun(manner: &Manner) -> bool {
+    program(manner) == Some("srun")
+}
+
+/// Whether the agent stays as long as its daemon: Slurm kills what a command has started when it ends.
+pub(crate) fn stays(manner: &Manner) -> bool {
+    manner.private && is_srun(manner)
+}
+
+fn program(manner: &Manner) -> Option<&str> {
+    manner.rsh.first()?.rsplit('/').next()
 }
 
 /// The way to the host of `member`, for hints.
@@ -170,6 +195,16 @@ mod tests {
     fn other_remote_shells_get_host_and_command() {
         let words = remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), 10).unwrap();
         assert_eq!(words, ["rsh", "h7", "/opt/bin/mpdboot --agent"]);
+    }
+
+    #[test]
+    fn slurm_gets_words_and_no_shell() {
+        let words =
+            remote_shell(&manner(&["/bin/srun", "-Q"], "/my bin/mpd"), &member(), 10).unwrap();
+        assert_eq!(words[..2], ["/bin/srun", "-Q"]);
+        assert_eq!(words[7..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
+        let bad = Member { host: "a,b".into(), ..member() };
+        assert_eq!(remote_shell(&manner(&["srun"], "/mpd"), &bad, 10), None);
     }
 
     #[test]

@@ -37,15 +37,16 @@ pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, Invalid
         "" => RingName::default(),
         name => RingName::resolve(Some(name))?,
     };
-    if manner.private {
-        return Ok(RunDir::private(&ring, &host_name()));
-    }
-    let first = RunDir::resolve(None, &ring, &host_name());
-    if member.nth <= 1 {
-        return Ok(first);
-    }
+    let (first, number) = if manner.private {
+        // Several names may mean one host.
+        (RunDir::private(&ring, &host_name()), member.ordinal)
+    } else {
+        let number = Some(member.nth.into()).filter(|&nth| nth > 1);
+        (RunDir::resolve(None, &ring, &host_name()), number)
+    };
+    let Some(number) = number else { return Ok(first) };
     let mut path = first.path().as_os_str().to_owned();
-    path.push(format!("-{}", member.nth));
+    path.push(format!("-{number}"));
     Ok(RunDir::at(PathBuf::from(path)))
 }
 

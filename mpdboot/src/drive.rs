@@ -63,7 +63,8 @@ impl Brief {
         let (program, arguments) =
             words.split_first().ok_or_else(|| io::Error::other("no command"))?;
         let mut command = Command::new(program);
-        command.args(arguments);
+        let (variable, value) = command::SRUN_VARIABLE;
+        command.args(arguments).env(variable, value);
         Ok(command)
     }
 }
@@ -108,11 +109,13 @@ impl<'a> Driver<'a> {
     ) -> Self {
         let clock = Clock::start();
         let manner = &brief.manner;
+        let lasting = command::stays(manner) && brief.boot.is_some();
         let settings = Settings {
             window: manner.window as usize,
             timeout: Duration::from_secs(manner.timeout_s.into()),
-            flat: manner.flat || brief.boot.is_none(),
+            flat: manner.flat || lasting || brief.boot.is_none(),
             retry,
+            lasting,
         };
         let target = |member: &Member| Target {
             name: member.name.clone(),
@@ -124,7 +127,7 @@ impl<'a> Driver<'a> {
         Self { clock, signals, brief, members, boot, links: BTreeMap::new() }
     }
 
-    /// Whether every host is settled and no child is left.
+    /// Whether every host is settled and no child is left, but for those that have to stay.
     pub(crate) fn is_over(&self) -> bool {
         self.boot.is_over()
     }
@@ -156,6 +159,11 @@ impl<'a> Driver<'a> {
         self.on_time();
         self.perform(&mut turn.events);
         Ok(turn)
+    }
+
+    /// The remote shells that have to stay as long as the daemons.
+    pub(crate) fn into_kept(self) -> Vec<Child> {
+        self.links.into_values().map(|link| link.child).collect()
     }
 
     /// Kills all children that are left.

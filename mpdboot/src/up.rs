@@ -20,6 +20,7 @@ use mpd_proto::message::RingRequest;
 
 use crate::agent::CONNECT_S;
 use crate::boot::State;
+use crate::child::Child;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::daemon::{Aborted, NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver};
@@ -42,6 +43,8 @@ struct Up<'a> {
     rundir: RunDir,
     signals: Signals,
     rows: Vec<Row>,
+    /// Remote shells that have to stay as long as the daemons.
+    kept: Vec<Child>,
 }
 
 /// How a part of the work ended.
@@ -56,11 +59,11 @@ enum End {
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let ring = before::ring(cli)?;
-    let (rows, result) = match Up::prepare(cli, &ring) {
-        Err(error) => (Vec::new(), Err(error)),
+    let (rows, kept, result) = match Up::prepare(cli, &ring) {
+        Err(error) => (Vec::new(), Vec::new(), Err(error)),
         Ok(mut up) => {
             let result = up.run();
-            (up.rows, result)
+            (up.rows, up.kept, result)
         }
     };
     let problem = result.as_ref().err().map(|error| format!("{error:#}"));
@@ -71,17 +74,18 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let end = result?;
     let _ = write!(std::io::stderr(), "{}", report::table(&rows));
     if cli.private {
-        return for_one_job(&rows, &end);
+        return for_one_job(&rows, kept, &end);
     }
     Ok(summary(cli, &rows, &end))
 }
 
-/// Tells mpirun whether all are there.
-fn for_one_job(rows: &[Row], end: &End) -> Result<ExitCode> {
+/// Tells mpirun whether all are there. Remote shells are kept for its ring and no longer.
+fn for_one_job(rows: &[Row], kept: Vec<Child>, end: &End) -> Result<ExitCode> {
     match end {
         End::Signal(signal) => Ok(ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))),
         End::Done | End::Failed if rows.iter().all(|row| row.fate == Fate::InRing) => {
             private::say_up()?;
+            kept.into_iter().for_each(Child::wait);
             Ok(ExitCode::SUCCESS)
         }
         End::Done | End::Failed => Ok(ExitCode::from(EXIT_PARTIAL)),
@@ -137,7 +141,7 @@ impl<'a> Up<'a> {
                 seconds: 0.0,
             })
             .collect();
-        let up = Self { cli, wanted, manner, roster, rundir, signals, rows };
+        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, kept: Vec::new() };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.tell(&format!("named again, used once: {again} (-1 starts several daemons)"));
@@ -283,6 +287,7 @@ impl<'a> Up<'a> {
             let row = self.rows.iter_mut().find(|row| row.name == member.name);
             row.expect("every member has a row").set(state, &good);
         }
+        self.kept = driver.into_kept();
         Ok(signal.map_or(End::Done, End::Signal))
     }
 }

@@ -5,6 +5,7 @@
 //! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
 //! from the same table for what it does well: man pages and completions (`docs`).
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mpd_proto::job::JobSpec;
@@ -62,7 +63,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if caller.arguments.is_empty() {
         return Err(Usage::syntax("there is no program to run"));
     }
-    let sections = scan::sections(&caller.arguments)?;
+    let sections = scan::sections(&arguments(caller))?;
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
@@ -91,6 +92,17 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     }
     let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
     Ok(Request::Run(Box::new(Run { spec, demand, exits, trace, verbose })))
+}
+
+/// The words of the command line. What `mpdexec` stands for is written in front.
+fn arguments(caller: &Caller) -> Vec<OsString> {
+    let given = caller.arguments.iter().cloned();
+    match caller.name.as_str() {
+        help::EVERYWHERE => {
+            help::EVERYWHERE_MEANS.iter().map(OsString::from).chain(given).collect()
+        }
+        _ => given.collect(),
+    }
 }
 
 /// What is asked for instead of a job, if anything is.

@@ -11,7 +11,7 @@ use crate::help::{EXAMPLES, NOTES, VARIABLES};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
-const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
+const NAMES: [&str; 3] = ["mpirun", "mpiexec", "mpdexec"];
 
 /// Writes `DIR/man/*.1` and `DIR/completions/SHELL/*`.
 ///
@@ -19,7 +19,9 @@ const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
 /// A directory cannot be made or a file cannot be written; the error names it.
 pub fn generate(dir: &Path) -> io::Result<()> {
     write(&dir.join("man/mpirun.1"), &man_page()?)?;
-    write(&dir.join("man/mpiexec.1"), b".so man1/mpirun.1\n")?;
+    for name in &NAMES[1..] {
+        write(&dir.join(format!("man/{name}.1")), b".so man1/mpirun.1\n")?;
+    }
     for name in NAMES {
         for (shell, folder, file) in [
             (Shell::Bash, "bash", name.to_owned()),

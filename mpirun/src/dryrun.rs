@@ -71,6 +71,7 @@ fn job_lines(
         ("status file", exits.status_file.as_ref().map(path)),
         ("exit code file", exits.ecfn.as_ref().map(path)),
         ("print exit codes", flag(exits.print_all)),
+        ("preload", flag(spec.preload)),
         ("timeline", trace.file.as_ref().map(path)),
         ("print forwarding steps", flag(trace.hops)),
         ("temporary files", Some(quoted(&spec.tmpdir))),

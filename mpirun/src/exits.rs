@@ -58,6 +58,11 @@ pub fn render_all_exitcodes(ends: &[Ended]) -> String {
     format!("Exit codes: {}", lines.collect::<String>())
 }
 
+/// The exit code of a job whose own was `code`, if the highest of its ranks' is wanted.
+pub fn highest(code: u8, ends: &[Ended]) -> u8 {
+    ends.iter().map(|ended| ended.end.code()).fold(code, u8::max)
+}
+
 /// The number in which Unix packs the end of a process.
 fn wait_status(end: RankEnd) -> u32 {
     match end {
@@ -124,5 +129,11 @@ mod tests {
         let all = render_all_exitcodes(&ends());
         assert_eq!(all, "Exit codes: [h] 0,7,139\n[h2] 137,125\n");
         assert_eq!(render_all_exitcodes(&ends()[..1]), "Exit codes: [h] 0\n");
+    }
+
+    #[test]
+    fn the_highest_code_counts_signals_as_a_shell_does() {
+        assert_eq!(highest(7, &ends()), 139);
+        assert_eq!(highest(7, &[]), 7);
     }
 }

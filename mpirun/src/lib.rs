@@ -24,6 +24,7 @@ pub mod messages;
 pub mod once;
 pub mod options;
 pub mod private;
+pub mod ring;
 pub mod run;
 pub mod scan;
 pub mod session;

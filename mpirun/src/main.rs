@@ -1,4 +1,4 @@
-//! `mpirun` (also `mpiexec`): starts a job and stands for all of its processes to the user.
+//! `mpirun` (also `mpiexec`, and `mpdexec` for a command on every host): starts a job and stands for all of its processes to the user.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -60,7 +60,11 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     };
     let finished = session::accompany(name, &job, submitted, signals)?;
     report(&job, &finished, began)?;
-    Ok(ExitCode::from(finished.code))
+    let code = match job.exits.highest && !finished.run.was_cut_short() {
+        true => exits::highest(finished.code, finished.run.ends()),
+        false => finished.code,
+    };
+    Ok(ExitCode::from(code))
 }
 
 /// Writes the reports that were asked for; we began at `began`.

@@ -75,6 +75,8 @@ pub enum Key {
     OutFile,
     /// `-path`.
     Path,
+    /// `-preload`.
+    Preload,
     /// `-ppn`.
     PerHost,
     /// `-print-all-exitcodes`.
@@ -266,6 +268,9 @@ pub static OPTIONS: &[Opt] = {
         "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
          (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
          G or be 'unlimited'; can be repeated").of(Argset),
+    opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
+        "bring the programs from this host to those that lack them, for as long as the job runs; \
+         interpreters and libraries have to be there"),
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
         "read options and programs from FILE, one program per line; # starts a comment, \\ at \
          the end continues a line, quotes work as in a shell, and no shell is involved"),
@@ -282,7 +287,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::NoLocal, &["nolocal"], &[],
         "run nothing on this host"),
     opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
-        "run N processes on a host, then as many on the next (default: one for each of its CPUs)"),
+        "run N processes on a host, then as many on the next (default: one for each of its CPUs); \
+         with -hosts all and without -n, on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
     opt(Hosts, Key::Group, &["g"], &["K"],
@@ -344,8 +350,8 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
-    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue"],
-        "what the first failure means (default end)").basic(),
+    opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
+        "after a failure: end (default), continue, highest").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "the same as -on-failure continue"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
@@ -358,8 +364,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
-        "the universe size that MPI programs are told: a number, the number of CPUs, or unknown \
-         (default)"),
+        "the universe size that MPI programs are told: a number, the number of CPUs of the ring \
+         (of this host, if no daemon is running here), or unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],

@@ -90,6 +90,8 @@ pub struct Run {
     stdin_wanted: bool,
     suspending: bool,
     just_continued: bool,
+    /// Something other than the end of a rank went wrong.
+    cut_short: bool,
     ends: Vec<Ended>,
     timeline: Timeline,
     finished: bool,
@@ -110,6 +112,7 @@ impl Run {
             stdin_wanted: true,
             suspending: false,
             just_continued: false,
+            cut_short: false,
             ends: Vec::new(),
             timeline: Timeline::default(),
             finished: false,
@@ -197,6 +200,11 @@ impl Run {
         &self.timeline
     }
 
+    /// Whether the job ended for another reason than the ends of its ranks.
+    pub const fn was_cut_short(&self) -> bool {
+        self.cut_short
+    }
+
     fn news(&mut self, now: Time, news: JobNews) {
         match news {
             JobNews::Started { job, host } => {
@@ -217,6 +225,7 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
+                self.cut_short |= !matches!(failure, Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };

@@ -5,6 +5,7 @@
 //! socket or job directory is left. README.md tells how to run them.
 
 mod across;
+mod argsets;
 mod attacker;
 mod attacks;
 mod bad_input;
@@ -12,6 +13,7 @@ mod basics;
 mod binding;
 mod daemon;
 mod demand;
+mod everywhere;
 mod exit_codes;
 mod groups;
 mod job_links;
@@ -27,6 +29,7 @@ mod naive;
 mod options;
 mod output;
 mod pmi;
+mod preload;
 mod process;
 mod pty;
 mod ring;

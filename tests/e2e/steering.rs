@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::members::Members;
 use crate::run::{Run, wait_until};
@@ -37,13 +38,32 @@ fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
 }
 
 /// Bytes of which few neighbours are alike, so that a piece is recognised.
-fn noise(count: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        state.to_be_bytes()[0]
-    };
-    (0..count).map(|_| next()).collect()
+struct Noise(u32);
+
+impl Noise {
+    fn some(&mut self) -> Vec<u8> {
+        let mut next = || {
+            self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            self.0.to_be_bytes()[0]
+        };
+        (0..16 * 1024).map(|_| next()).collect()
+    }
+}
+
+/// Writes until `stop`, never far ahead of what `got` says was received; gives what it wrote.
+fn write_until(stop: &AtomicBool, mut to: impl Write, got: impl Fn() -> usize) -> Vec<u8> {
+    const AHEAD: usize = 64 * 1024;
+    let (mut noise, mut written) = (Noise(1), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        if written.len() < got() + AHEAD {
+            let some = noise.some();
+            to.write_all(&some).expect("mpirun reads");
+            written.extend(some);
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    written
 }
 
 /// Whether `outer` with `inner` put in somewhere is `whole`.
@@ -61,20 +81,26 @@ fn mpdstdin_switches_in_the_middle_of_input_and_no_byte_is_lost_or_doubled() {
     let script = format!("cat > {directory}/$PMI_RANK");
     let words = ["-n", "3", "-ppn", "2", "-stdin-switch", "-a", "fed", "sh", "-c", &script];
     let mut job = ring.mpirun(1, &words).input_pipe().start();
-    let mut stdin = job.stdin();
-    let whole = noise(3_000_000);
-    let input = whole.clone();
-    let writer = std::thread::spawn(move || stdin.write_all(&input).expect("mpirun reads"));
-    let got = |rank: u32| fs::read(format!("{directory}/{rank}")).unwrap_or_default();
-    // Rank 2 is on the other host, and the input far from its end when it is its turn.
-    for (rank, next) in [(0, "2"), (2, "0")] {
-        wait_until("input flows", || !got(rank).is_empty());
-        console(&ring, 2, "mpdstdin", &["fed", next]).output().code(0).quiet();
-    }
-    writer.join().expect("all is written");
+    let path = |rank: u32| format!("{directory}/{rank}");
+    let got = |rank: u32| fs::metadata(path(rank)).map_or(0, |file| file.len() as usize);
+    let stop = AtomicBool::new(false);
+    let stdin = job.stdin();
+    let whole = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write_until(&stop, stdin, || (0..3).map(got).sum()));
+        // Rank 2 is on the other host.
+        for (rank, next) in [(0, "2"), (2, "0")] {
+            wait_until("input flows", || got(rank) > 0);
+            console(&ring, 2, "mpdstdin", &["fed", next]).output().code(0).quiet();
+        }
+        let inner = got(0);
+        wait_until("it flows again where it flowed first", || got(0) > inner);
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("all is written")
+    });
     job.wait().code(0).quiet();
-    assert_eq!(got(1), b"", "nobody gave it any");
-    let (outer, inner) = (got(0), got(2));
+    assert_eq!(got(1), 0, "nobody gave it any");
+    let read = |rank| fs::read(path(rank)).expect("what a rank got");
+    let (outer, inner) = (read(0), read(2));
     assert!(!inner.is_empty() && outer.len() + inner.len() == whole.len());
     assert!(is_within(&outer, &inner, &whole));
 }

@@ -45,6 +45,7 @@ impl JobSpec {
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.flag(self.report_ends);
         w.flag(self.trace);
+        w.flag(self.preload);
         self.placement.encode(&mut w);
         w.u32(self.environments.len());
         for environment in &self.environments {
@@ -86,6 +87,7 @@ impl JobSpec {
         };
         let report_ends = r.flag()?;
         let trace = r.flag()?;
+        let preload = r.flag()?;
         let placement = PlacementSpec::decode(&mut r)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -110,6 +112,7 @@ impl JobSpec {
             universe_size,
             report_ends,
             trace,
+            preload,
             placement,
         })
     }
@@ -374,6 +377,7 @@ mod tests {
             universe_size: Some(12),
             report_ends: true,
             trace: true,
+            preload: true,
             placement: PlacementSpec {
                 hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
                 exclude: vec!["h2".into()],

@@ -49,6 +49,8 @@ pub struct JobSpec {
     pub universe_size: Option<u32>,
     /// Whether the console wants the end of every rank.
     pub report_ends: bool,
+    /// Whether the programs are brought to hosts that lack them.
+    pub preload: bool,
     /// Whether the console wants the timeline of the launch.
     pub trace: bool,
     /// Where the ranks run.

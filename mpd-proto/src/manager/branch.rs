@@ -219,7 +219,8 @@ impl Branch {
             | Down::Discard
             | Down::Tidy => {}
             // Of the process, not of the machine.
-            Down::Spec { .. } | Down::OutputCredit { .. } | Down::Pulse => {}
+            Down::Spec { .. } | Down::Preloads { .. } | Down::OutputCredit { .. } | Down::Pulse => {
+            }
         }
     }
 
@@ -317,7 +318,11 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::Trace { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Lacks { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 
@@ -463,6 +468,7 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Lacks { .. }
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
@@ -539,7 +545,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         }
         Up::Initialized { ranks: some }
         | Up::Finalized { ranks: some }
-        | Up::Entered { ranks: some } => !some.is_empty() && is_within(some, ranks),
+        | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
         Up::Ready
         | Up::StartFailed { .. }
@@ -551,19 +557,11 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Lacks { .. }
         | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }
         | Up::Pulse => true,
     };
     something.then_some(up)
-}
-
-/// Whether all of `some` are in `all`, without going through them one by one: a peer may have written
-/// "all".
-fn is_within(some: &RankSet, all: &RankSet) -> bool {
-    some.ranges().iter().all(|&(low, high)| {
-        let at = all.ranges().partition_point(|range| range.1 < low);
-        all.ranges().get(at).is_some_and(|range| range.0 <= low && high <= range.1)
-    })
 }

@@ -185,6 +185,7 @@ impl Job {
             Up::Drained => self.drained(),
             Up::Tidied => self.tidied(),
             Up::Stopped { .. }
+            | Up::Lacks { .. }
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }

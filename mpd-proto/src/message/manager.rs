@@ -163,6 +163,8 @@ pub enum ManagerReport {
     Ended {
         /// The exit code given to the console.
         code: u8,
+        /// Whether managers below had not connected: they may be about to, in vain.
+        unlinked: bool,
     },
 }
 

@@ -24,7 +24,9 @@ pub use ring::{
 };
 pub use top::{HostTop, HostUse, RankUse, RunUse};
 pub use trace::{Exchange, MAX_SPANS, Phase, Span};
-pub use tree::{Class, Down, MAX_LISTED, MAX_TREE_FRAME, TREE_WINDOW, TreeKind, Up};
+pub use tree::{
+    Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TREE_FRAME, Preload, TREE_WINDOW, TreeKind, Up,
+};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

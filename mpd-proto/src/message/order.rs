@@ -26,6 +26,11 @@ pub enum Order {
     LeaveAll,
     /// Hosts that have a share start a manager for the job.
     Launch(Launch),
+    /// The job ended before all its managers had connected: those that look for the one above need not.
+    Cancel {
+        /// Which.
+        job: JobId,
+    },
     /// Say which jobs run here: [`OrderAnswer::Jobs`].
     ListJobs {
         /// An answer has little room: this part of what there is to say, counted from 0.

@@ -22,6 +22,8 @@ pub enum Phase {
     Link,
     /// The job's specification came from the manager above.
     Specification,
+    /// Programs were read, and brought here and below.
+    Preload,
     /// All that can be checked before the start was checked.
     Checks,
     /// From being ready to the word that everybody is.
@@ -51,6 +53,7 @@ impl Phase {
             Self::Manager => "manager",
             Self::Link => "link",
             Self::Specification => "specification",
+            Self::Preload => "preload",
             Self::Checks => "checks",
             Self::Ready => "ready",
             Self::Go => "go",

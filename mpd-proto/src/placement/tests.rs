@@ -60,6 +60,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         universe_size: None,
         report_ends: false,
         trace: false,
+        preload: false,
         placement,
     }
 }

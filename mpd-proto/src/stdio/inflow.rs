@@ -79,7 +79,7 @@ impl Inflow {
     fn check(&self, item: &Item<'_>, open: Option<Rank>) -> Result<Option<Rank>, InvalidInflow> {
         let known = match item {
             Item::Piece { rank, .. } => self.ranks.contains(*rank),
-            Item::Merged { ranks, .. } | Item::Ended { ranks } => is_within(ranks, &self.ranks),
+            Item::Merged { ranks, .. } | Item::Ended { ranks } => ranks.is_within(&self.ranks),
         };
         if !known {
             return Err(InvalidInflow::Stranger);
@@ -146,13 +146,4 @@ impl Inflow {
         self.credit += self.taken;
         u32::try_from(std::mem::take(&mut self.taken)).ok()
     }
-}
-
-/// Whether every rank of `part` is in `whole`.
-fn is_within(part: &RankSet, whole: &RankSet) -> bool {
-    let whole = whole.ranges();
-    part.ranges().iter().all(|&(low, high)| {
-        let at = whole.partition_point(|&(_, last)| last < low);
-        whole.get(at).is_some_and(|&(first, last)| first <= low && high <= last)
-    })
 }

@@ -390,7 +390,7 @@ impl Peer {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
-                    ManagerReport::Ended { code } => jobs.ended(job, code),
+                    ManagerReport::Ended { code, unlinked } => jobs.ended(job, code, unlinked),
                 }
                 Ok(Some(Verdict::Keep))
             }

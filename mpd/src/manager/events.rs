@@ -62,6 +62,7 @@ impl Process {
         self.serve_console();
         self.serve_daemon();
         self.serve_branches();
+        self.stage();
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {
@@ -82,6 +83,7 @@ impl Process {
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();
+        self.move_output();
         self.branches.flush();
         self.console.flush();
         self.daemon.flush();
@@ -117,7 +119,7 @@ impl Process {
                     self.tell(Input::SignalProcesses(signal));
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
-                Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::Missing(members) => self.miss(members),
                 Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {

@@ -7,6 +7,7 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`staging`] | programs on their way to hosts that lack them |
 //! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
@@ -24,6 +25,7 @@ mod pmi;
 mod ranks;
 mod report;
 mod sink;
+mod staging;
 mod start;
 mod stdio;
 mod tidy;
@@ -50,13 +52,12 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, Phase, StartJob};
+use mpd_proto::message::{Down, ManagerReport, Phase, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
-use pmi_proto::pairs::Pieces;
 use pmi_proto::{Facts, Kvs};
 
 use self::branches::Branches;
@@ -66,6 +67,7 @@ use self::daemon::Daemon;
 use self::flows::Flows;
 use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
+use self::staging::Staging;
 use self::start::Prepared;
 use self::tidy::Tidy;
 use self::trace::Trace;
@@ -124,6 +126,8 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
+    /// Words from above that came before the specification.
+    early: Vec<Down>,
     trace: Trace,
 }
 
@@ -156,11 +160,12 @@ struct Process {
     labels: Vec<Vec<u8>>,
     feed: Feed,
     kvs: Kvs,
-    /// Keys and values put here or below since the last fence, for the other hosts.
-    fresh: Pieces,
+    /// Keys put here or below since the last fence, of which the other hosts are to hear.
+    fresh: BTreeSet<Vec<u8>>,
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
+    staging: Option<Staging>,
     timers: Timers<Timer>,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
@@ -176,6 +181,8 @@ struct Process {
     /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
+    /// The job ended before all managers below had connected.
+    unlinked: bool,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
@@ -199,7 +206,8 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
     means.branches.begin(means.poll.registry(), now);
-    let encoded = if is_root { encoded } else { above::specification(&mut means)? };
+    let encoded = if is_root { Some(encoded) } else { above::specification(&mut means)? };
+    let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
     Process::new(means, order, &encoded, (console, [out, err]))?.serve()
 }
 
@@ -224,7 +232,20 @@ impl Means {
         }
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
-        Ok(Self { poll, clock, signals, branches, daemon, trace })
+        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace })
+    }
+
+    /// The job is over before anything of it was begun here.
+    fn leave(mut self, order: &StartJob) -> ExitCode {
+        let below = order.shares.children(order.place as usize);
+        let unlinked =
+            below.into_iter().any(|place| self.branches.awaits(branches::End::Child(place)));
+        let cgroup = order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok());
+        perform::forget(order, cgroup);
+        let code = mpd_proto::job::exit::SUITE;
+        self.daemon.report(&ManagerReport::Ended { code, unlinked });
+        self.daemon.flush();
+        ExitCode::SUCCESS
     }
 }
 
@@ -235,8 +256,7 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon, mut trace } = means;
-        trace.begin(clock.now(), Phase::Checks, None);
+        let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
         let spec = JobSpec::decode(encoded)?;
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
@@ -279,9 +299,10 @@ impl Process {
             feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
-            fresh: Pieces::default(),
+            fresh: BTreeSet::new(),
             misbehaved: BTreeSet::new(),
             tidy,
+            staging: None,
             timers: Timers::default(),
             runnable: VecDeque::new(),
             talking: VecDeque::new(),
@@ -292,6 +313,7 @@ impl Process {
             ending: false,
             taken: 0,
             trace,
+            unlinked: false,
             over: None,
             spawns: BTreeMap::new(),
             bindings: Bindings::default(),
@@ -300,7 +322,9 @@ impl Process {
         };
         process.register().context("cannot watch descriptors")?;
         process.pass_on_specification(encoded);
-        process.get_ready(problem);
+        // They look at their part while we look at ours.
+        process.branches.flush();
+        process.begin(problem, early);
         Ok(process)
     }
 
@@ -317,10 +341,15 @@ impl Process {
     /// The first phase: all that can be checked beforehand. The ranks are started at the word of the
     /// root, turn by turn.
     fn get_ready(&mut self, problem: Option<String>) {
+        self.begin_span(Phase::Checks, None);
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
-            None => start::prepare(&self.spec, &self.order, self.clients.all(), tmpdir.as_deref()),
+            None => {
+                let ranks = self.clients.all();
+                let staging = self.staging.as_ref();
+                start::prepare(&self.spec, &self.order, ranks, tmpdir.as_deref(), staging)
+            }
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
@@ -355,7 +384,12 @@ impl Process {
             // It died while we waited for the specification.
             self.timers.set(Timer::Daemon, self.now() + REGISTER_INTERVAL);
         }
-        // What was prepared is said before anything is waited for.
+        // What was prepared is said before anything is waited for, and what came meanwhile is heard before
+        // a deadline is judged by.
+        self.poll.poll(&mut events, Some(Duration::ZERO)).context("cannot look for events")?;
+        for event in &events {
+            self.note_event(event.token().0, event);
+        }
         self.turn();
         while self.over.is_none() || self.console.waits() || !self.branches.is_quiet() {
             let wait = self.wait();
@@ -369,7 +403,7 @@ impl Process {
             self.turn();
         }
         let code = self.over.unwrap_or(mpd_proto::job::exit::SUITE);
-        self.daemon.report(&ManagerReport::Ended { code });
+        self.daemon.report(&ManagerReport::Ended { code, unlinked: self.unlinked });
         self.daemon.flush();
         Ok(ExitCode::SUCCESS)
     }
@@ -381,7 +415,8 @@ impl Process {
             || self.console.has_work()
             || self.daemon.has_work()
             || self.branches.has_work()
-            || self.flows_may_go_on();
+            || self.flows_may_go_on()
+            || self.has_staging_work();
         if busy {
             return Some(Duration::ZERO);
         }

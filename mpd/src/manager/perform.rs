@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::Rank;
@@ -12,6 +13,7 @@ use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use super::branches::End;
 use super::clients::Client;
 use super::{Process, Timer};
 
@@ -50,7 +52,10 @@ impl Process {
             Output::DiscardOutput => self.discard_output(),
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
-            Output::Leave => self.over = Some(0),
+            Output::Leave => {
+                self.branches.close(End::Parent);
+                self.over = Some(0);
+            }
         }
     }
 
@@ -67,12 +72,9 @@ impl Process {
         self.end_span(Phase::Ready, None);
         self.begin_span(Phase::Go, None);
         self.trace.note_go(self.clock.now());
-        let StartJob { job, host, .. } = self.order.clone();
-        for text in std::mem::take(&mut self.order.notices) {
-            self.console.tell(&JobNews::Notice { text });
-        }
-        self.console.tell(&JobNews::Started { job, host });
         self.tell_where();
+        let StartJob { job, host, .. } = &self.order;
+        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
         // What a rank says can make the user send a signal: the console knows before that there is a job.
         self.console.flush();
@@ -92,6 +94,7 @@ impl Process {
     }
 
     fn kill_tree(&mut self) {
+        self.staging = None;
         self.starting = None;
         self.killing = true;
         self.ending = true;
@@ -112,14 +115,7 @@ impl Process {
     fn tidy_up(&mut self) {
         self.begin_span(Phase::Tidy, None);
         self.tidy.remove();
-        if let Some(group) = self.cgroup.take() {
-            let _ = group.remove();
-        }
-        if let Some(rundir) = &self.order.rundir {
-            // Nothing is left that a later daemon would have to know.
-            let rundir = RunDir::at(PathBuf::from(rundir));
-            let _ = std::fs::remove_file(rundir.record(&self.order.job));
-        }
+        forget(&self.order, self.cgroup.take());
         self.end_span(Phase::Tidy, None);
         self.tell_trace();
         self.tell(Input::Tidied);
@@ -148,5 +144,16 @@ impl Process {
         }
         self.console.tell(&JobNews::Ended { code });
         self.over = Some(code);
+    }
+}
+
+/// Nothing is left that a later daemon would have to know.
+pub(super) fn forget(order: &StartJob, cgroup: Option<Cgroup>) {
+    if let Some(group) = cgroup {
+        let _ = group.remove();
+    }
+    if let Some(rundir) = &order.rundir {
+        let rundir = RunDir::at(PathBuf::from(rundir));
+        let _ = std::fs::remove_file(rundir.record(&order.job));
     }
 }

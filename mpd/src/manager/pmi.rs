@@ -70,7 +70,7 @@ impl Process {
             Operation::Put { key, value } => {
                 let put = self.kvs.put(&key, &value);
                 if put.is_ok() && self.order.shares.len() > 1 {
-                    self.fresh.put(&key, &value);
+                    self.fresh.insert(key);
                 }
                 session.answer(Answer::Put(put));
             }

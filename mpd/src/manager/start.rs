@@ -15,6 +15,7 @@ use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::locate;
+use super::staging::Staging;
 
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
@@ -50,7 +51,8 @@ pub(crate) struct Prepared {
     pub(crate) bindings: Bindings,
 }
 
-/// Checks all that runs here and prepares one [`Spawn`] per argset that does.
+/// Checks all that runs here and prepares one [`Spawn`] per argset that does; some programs may have been
+/// brought here.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
@@ -59,6 +61,7 @@ pub(crate) fn prepare(
     order: &StartJob,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
+    staging: Option<&Staging>,
 ) -> Result<Prepared, Failure> {
     check_descriptors(spec, ranks)?;
     let bindings = bindings(spec.placement.binding, ranks.len())?;
@@ -76,7 +79,9 @@ pub(crate) fn prepare(
             std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
-        let program = locate::program(argset).map_err(|unusable| Failure::CannotExecute {
+        let brought = staging.and_then(|staging| staging.path_of(number, tmpdir));
+        let program = brought.map_or_else(|| locate::program(argset), locate::at);
+        let program = program.map_err(|unusable| Failure::CannotExecute {
             rank,
             program: String::from_utf8_lossy(&argset.program).into_owned(),
             problem: unusable.problem,

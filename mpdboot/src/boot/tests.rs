@@ -8,7 +8,8 @@ fn way() -> Way {
 }
 
 fn boot(hosts: usize, window: usize) -> Boot {
-    let settings = Settings { window, timeout: 30 * SECOND, flat: false, retry: true };
+    let settings =
+        Settings { window, timeout: 30 * SECOND, flat: false, retry: true, lasting: false };
     let target =
         |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
     Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
@@ -62,6 +63,24 @@ fn each_host_gets_a_shell_which_ends_when_its_daemon_is_in_the_ring() {
     }
     assert!(boot.is_over());
     assert!(boot.states().all(|state| *state == State::InRing { took: SECOND }));
+}
+
+#[test]
+fn where_shells_have_to_stay_they_neither_end_nor_count_nor_time_out() {
+    let settings =
+        Settings { window: 1, timeout: 30 * SECOND, flat: true, retry: true, lasting: true };
+    let target =
+        |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
+    let mut boot = Boot::new(Time::ZERO, settings, (0..2).map(target).collect());
+    assert_eq!(duties(&mut boot), [start(0, &[])]);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, Report::Done);
+    assert_eq!(duties(&mut boot), [start(1, &[])], "the first stays, and the next has its place");
+    assert!(!boot.is_over());
+    say(&mut boot, 1, in_ring("h1"));
+    say(&mut boot, 1, Report::Done);
+    assert_eq!(duties(&mut boot), []);
+    assert!(boot.is_over() && boot.poll_timeout().is_none());
 }
 
 #[test]

@@ -121,6 +121,8 @@ pub(crate) struct Jobs {
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
     next_look: Option<Time>,
+    /// Jobs that ended before all their managers had connected, of which the ring is to be told.
+    unlinked: Vec<JobId>,
     /// For samples of what is used.
     clock: Clock,
 }
@@ -138,6 +140,7 @@ impl Jobs {
             helpers: BTreeSet::new(),
             killing: None,
             next_look: None,
+            unlinked: Vec::new(),
             clock: Clock::start(),
         }
     }
@@ -369,11 +372,25 @@ impl Jobs {
     }
 
     /// The manager of `job` says that its job is over and nothing is left.
-    pub(crate) fn ended(&mut self, id: &JobId, code: u8) {
+    pub(crate) fn ended(&mut self, id: &JobId, code: u8, unlinked: bool) {
         if let Some(job) = self.jobs.get_mut(id) {
             log::info!("job {id} ended with {code}");
             job.ended = true;
+            if unlinked {
+                self.unlinked.push(id.clone());
+            }
         }
+    }
+
+    /// Jobs that ended before all their managers had connected, each told once.
+    pub(crate) fn take_unlinked(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.unlinked)
+    }
+
+    /// Whether a manager of the job runs here that is not its root.
+    pub(crate) fn has_branch(&self, id: &JobId) -> bool {
+        let part = self.jobs.get(id).filter(|job| !job.ended).and_then(|job| job.part.as_ref());
+        part.is_some_and(|part| part.place > 0)
     }
 
     /// The connection of a manager closed.

@@ -4,8 +4,8 @@
 //! the lock, and the kernel lifts it when the manager is gone.
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
@@ -30,16 +30,24 @@ impl Records {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }
 
-    /// Writes the record of a job and locks it. What a manager that lives holds stays as it is.
+    /// Writes the record of a job and locks it. What a manager that lives holds stays as it is. Where the
+    /// disk is full there is none: the job runs all the same, but a later daemon does not know it.
     pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
         let Some(path) = self.path(&record.job) else { return Ok(None) };
         let failed = || format!("cannot write {}", path.display());
-        let options = File::options().create(true).write(true).truncate(false).clone();
-        let mut file = options.open(&path).with_context(failed)?;
-        file.try_lock().with_context(failed)?;
-        file.set_len(0).with_context(failed)?;
-        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
-        Ok(Some(file))
+        let bytes = serde_json::to_vec(record)?;
+        let written = open_and_lock(&path).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(&bytes).map(|()| file)
+        });
+        match written {
+            Err(e) if is_full(&e) => {
+                log::warn!("{}: {e}; the next daemon will not know the job", failed());
+                let _ = fs::remove_file(&path);
+                Ok(None)
+            }
+            written => Ok(Some(written.with_context(failed)?)),
+        }
     }
 
     pub(super) fn remove(&self, job: &JobId) {
@@ -77,6 +85,17 @@ impl Records {
         }
         found
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The record there, or a new one, once nobody else holds it.
+fn open_and_lock(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).write(true).truncate(false).open(path)?;
+    file.try_lock()?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(super) struct Written {
 
 impl Jobs {
     /// Jobs whose managers are to count, and have nothing to count for us yet.
-    pub(crate) fn to_count(&mut self) -> Vec<JobId> {
+    pub(crate) fn uncounted(&mut self) -> Vec<JobId> {
         let mut all = Vec::new();
         for (id, job) in &mut self.jobs {
             if job.connected && !job.runs.is_empty() && !job.written.asked {

@@ -299,6 +299,7 @@ impl Membership {
         self.perform(&mut hands);
         self.net.turn(registry, now);
         self.take_happened(&mut hands);
+        self.cancel_unlinked(&mut hands);
         // What the sockets hold counts before what the clock says.
         let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
         if due && !self.net.has_work() {

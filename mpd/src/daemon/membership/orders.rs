@@ -41,6 +41,7 @@ impl Membership {
                 self.obey_job(hands, &job, &ManagerOrder::SwitchStdin { ranks })
             }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
+            Ok(Order::Cancel { job }) => self.obey_cancel(hands, job),
             Err(e) => {
                 log::warn!("an order that is not understood here: {e}");
                 OrderAnswer::Unknown

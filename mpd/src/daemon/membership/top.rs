@@ -20,7 +20,7 @@ impl Membership {
         if page == 0 {
             let order = ManagerOrder::CountOutput;
             let errand = |job| Errand { job, order: order.clone(), link: None };
-            self.errands.extend(hands.jobs.to_count().into_iter().map(errand));
+            self.errands.extend(hands.jobs.uncounted().into_iter().map(errand));
         }
         let (machine, runs, more) = hands.jobs.usage(page);
         OrderAnswer::Top { machine, runs, more }

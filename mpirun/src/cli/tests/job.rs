@@ -119,7 +119,13 @@ fn the_first_failure_ends_the_job_or_not() {
         assert_eq!(spec(line).on_failure, OnFailure::Continue, "{line}");
     }
     assert_eq!(spec("-on-failure end a").on_failure, OnFailure::End);
-    assert_eq!(problem("-on-failure no a"), "-on-failure no: it must be 'end' or 'continue'");
+    let highest = run("-on-failure highest a");
+    assert_eq!(highest.spec.on_failure, OnFailure::Continue);
+    assert!(highest.exits.highest && highest.spec.report_ends);
+    assert_eq!(
+        problem("-on-failure no a"),
+        "-on-failure no: it must be 'end', 'continue' or 'highest'"
+    );
     assert_eq!(problem("-on-failure end -k a"), "-on-failure end and -k contradict each other");
 }
 
