@@ -451,7 +451,10 @@ impl Jobs {
         let waiting: Vec<JobId> = self.jobs.iter().filter_map(unregistered).collect();
         self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
         for id in waiting {
-            if self.records.is_free(&id) {
+            if !self.records.has(&id) {
+                // Its manager has ended well without us: it removes the record last.
+                self.jobs.remove(&id);
+            } else if self.records.is_free(&id) {
                 self.forget(&id);
             }
         }
