@@ -8,6 +8,7 @@
 //! the tools of the rig, the tests say so and pass.
 
 mod boot;
+mod demand;
 mod healing;
 mod mistakes;
 mod random;
