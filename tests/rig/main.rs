@@ -10,6 +10,7 @@
 mod boot;
 mod chaos;
 mod faults;
+mod demand;
 mod healing;
 mod hosts;
 mod jobs;
