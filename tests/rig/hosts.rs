@@ -195,7 +195,7 @@ pub(crate) fn counted(bytes: &[u8], whole: bool) -> usize {
     while let Some(line) = lines.next() {
         // What a lost rank said last may lack its end.
         let last = lines.peek().is_none();
-        if line.is_empty() && last || last && !whole {
+        if last && (line.is_empty() || !whole) {
             break;
         }
         let text = String::from_utf8_lossy(line);
