@@ -9,8 +9,8 @@
 
 mod boot;
 mod chaos;
-mod faults;
 mod demand;
+mod faults;
 mod healing;
 mod hosts;
 mod jobs;
