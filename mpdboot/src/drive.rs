@@ -132,6 +132,11 @@ impl<'a> Driver<'a> {
         self.boot.is_over()
     }
 
+    /// Whether all members are in the ring, whatever remote shells are left.
+    pub(crate) fn are_all_in_ring(&self) -> bool {
+        self.boot.states().all(|state| matches!(state, State::InRing { .. }))
+    }
+
     /// How every member stands.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&Member, &State)> {
         self.members.iter().zip(self.boot.states())

@@ -5,14 +5,23 @@
 //! ring, a line on standard output says so: [`UP`]. If one cannot be had there is none; what was started
 //! leaves by itself when mpirun ends its private daemon.
 
-use std::io::{Write as _, stdin};
+use std::io::{Write as _, stdin, stdout};
 use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::rundir::RunDir;
 use mpd_proto::channel::KeyText;
 use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file};
 use nix::errno::Errno;
 use nix::unistd::read;
+
+use super::{End, ring};
+use crate::child::Child;
+use crate::cli::EXIT_PARTIAL;
+use crate::drive::Driver;
+use crate::report::{Fate, Row};
 
 /// All are in the ring.
 const UP: &str = "up\n";
@@ -46,8 +55,34 @@ pub(super) fn order() -> Result<Wanted> {
     Ok(Wanted { key, hosts: parse_file(&hosts).context("the hosts for the job")? })
 }
 
-/// Says that the ring is there.
-pub(super) fn say_up() -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(UP.as_bytes()).and_then(|()| out.flush()).context("cannot tell mpirun")
+/// Tells mpirun if all are there and known here; then sees the remote shells off, or stays with those that
+/// stay themselves.
+pub(super) fn deliver(
+    mut driver: Driver<'_>,
+    rundir: &RunDir,
+    rows: &mut [Row],
+    patience: Duration,
+) -> Result<End> {
+    ring::verify(rundir, rows, patience)?;
+    if is_whole(rows) {
+        let mut out = stdout().lock();
+        out.write_all(UP.as_bytes()).and_then(|()| out.flush()).context("cannot tell mpirun")?;
+        while !driver.is_over() {
+            driver.turn(None, Duration::from_secs(60))?;
+        }
+        driver.into_kept().into_iter().for_each(Child::wait);
+    }
+    Ok(End::Done)
+}
+
+fn is_whole(rows: &[Row]) -> bool {
+    rows.iter().all(|row| row.fate == Fate::InRing)
+}
+
+pub(super) fn exit_code(rows: &[Row], end: &End) -> ExitCode {
+    match end {
+        End::Signal(signal) => ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0)),
+        End::Done | End::Failed if is_whole(rows) => ExitCode::SUCCESS,
+        End::Done | End::Failed => ExitCode::from(EXIT_PARTIAL),
+    }
 }

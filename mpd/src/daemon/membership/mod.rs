@@ -218,6 +218,11 @@ impl Membership {
         self.entered && self.leaving == Leaving::No
     }
 
+    /// Whether its successor is to find the ring again. A private ring's daemon has none.
+    fn is_saved(&self) -> bool {
+        self.is_settled() && self.bond.is_none()
+    }
+
     /// Why entering came to nothing for good, or why this daemon cannot stay.
     pub(crate) fn failure(&self, now: Time) -> Option<String> {
         if self.doubled {
@@ -274,7 +279,7 @@ impl Membership {
             self.ring.poll_timeout(),
             self.net.next_deadline(),
             self.asks.next_deadline(),
-            self.saved.next_deadline().filter(|_| self.is_settled()),
+            self.saved.next_deadline().filter(|_| self.is_saved()),
             self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
             self.bond
                 .as_ref()
@@ -311,7 +316,7 @@ impl Membership {
         self.review_asks(now);
         self.review_leaving(&mut hands);
         self.review_keep(jobs, now);
-        if self.is_settled() {
+        if self.is_saved() {
             self.saved.turn(now, &self.ring, self.net.port().number());
         }
         self.net.flush();
