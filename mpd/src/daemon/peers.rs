@@ -323,9 +323,8 @@ impl Peer {
 
     /// Reads and answers. The flag says that more may be there to read.
     fn serve(&mut self, jobs: &mut Jobs) -> (Verdict, bool) {
-        if self.conn.flush().is_err() {
-            return (Verdict::Close, false);
-        }
+        // Whoever is gone may have said something before.
+        let _ = self.conn.flush();
         let filled = match self.conn.fill() {
             Ok(filled) => filled,
             Err(e) => {
@@ -348,7 +347,7 @@ impl Peer {
                 }
             }
         }
-        if filled == Filled::Closed || self.conn.flush().is_err() {
+        if filled == Filled::Closed || (filled == Filled::Empty && self.conn.flush().is_err()) {
             return (Verdict::Close, false);
         }
         let done = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
