@@ -5,7 +5,7 @@
 //! `/dev/shm` they have mapped or open ([`ShmWatch`]). At the end it removes, of the user's objects
 //! that did not exist before the job: System V objects whose creator or last user was a process of the
 //! job and that nobody is attached to; files noted that no living process has mapped. Objects of other
-//! jobs of the same user stay.
+//! jobs of the same user stay. What bears the key of one of the job's groups goes in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use mpd_proto::placement::GroupKey;
 use nix::unistd::{Pid, geteuid};
 
 use crate::raw::{SystemV, remove_system_v, semaphore_pid};
@@ -53,10 +54,43 @@ impl Baseline {
     }
 }
 
+/// Removes the user's objects that are called by the keys of `groups`: System V objects, and shared
+/// memory and semaphores of POSIX whose name begins so. To be called when no process of the groups lives.
+pub fn sweep_groups(groups: &BTreeSet<GroupKey>) {
+    if groups.is_empty() {
+        return;
+    }
+    let uid = geteuid().as_raw();
+    let keys: BTreeSet<i64> = groups.iter().map(|group| group.number().into()).collect();
+    for (name, kind) in KINDS {
+        for row in table(name).iter().filter(|row| row.uid == uid && keys.contains(&row.key)) {
+            if let Err(e) = remove_system_v(kind, row.id) {
+                log::debug!("System V {name} {}: {e}", row.id);
+            }
+        }
+    }
+    let names: BTreeSet<String> = groups.iter().map(GroupKey::to_string).collect();
+    for (path, metadata) in files() {
+        if metadata.uid() == uid && key_in(&path).is_some_and(|name| names.contains(&name)) {
+            remove(&path);
+        }
+    }
+}
+
+/// What can be the text of a [`GroupKey`] at the beginning of the name of a file in `/dev/shm`.
+fn key_in(path: &Path) -> Option<String> {
+    const LENGTH: usize = "mpd-00000000".len();
+    let name = path.file_name()?.to_str()?;
+    // A POSIX semaphore is a file, too.
+    let name = name.strip_prefix("sem.").unwrap_or(name);
+    Some(format!("/{}", name.get(..LENGTH)?))
+}
+
 /// A row of `/proc/sysvipc/*`.
 #[derive(Debug)]
 struct Row {
     id: i32,
+    key: i64,
     uid: u32,
     /// Members of a semaphore set.
     members: i32,
@@ -92,6 +126,7 @@ fn table(name: &str) -> Vec<Row> {
         let pids = ["cpid", "lpid", "lspid", "lrpid"];
         Some(Row {
             id: i32::try_from(number(&id_column)?).ok()?,
+            key: number("key")?,
             uid: u32::try_from(number("uid")?).ok()?,
             members: number("nsems").and_then(|n| i32::try_from(n).ok()).unwrap_or(0),
             attached: number("nattch").and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
@@ -238,5 +273,14 @@ mod tests {
             assert_eq!(table(name).len(), text.lines().count() - 1, "{name}: {text}");
         }
         assert_eq!(Baseline::take().ids.len(), 3);
+    }
+
+    #[test]
+    fn of_a_groups_names_in_dev_shm_those_that_begin_with_its_key_are_its_own() {
+        let key = |name| key_in(&Path::new(SHM).join(name));
+        for name in ["mpd-0001e240", "mpd-0001e240.second", "sem.mpd-0001e240"] {
+            assert_eq!(key(name).as_deref(), Some("/mpd-0001e240"));
+        }
+        assert_eq!(key("mpd-0001"), None);
     }
 }

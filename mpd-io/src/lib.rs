@@ -14,6 +14,8 @@ pub mod cgroup;
 pub mod clock;
 pub mod conn;
 pub mod console;
+pub mod cpus;
+pub mod digest;
 mod inherited;
 pub mod input;
 pub mod ipc;
@@ -25,6 +27,7 @@ pub mod output;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
+pub mod screen;
 pub mod search;
 pub mod signals;
 pub mod spawn;
@@ -32,6 +35,7 @@ pub mod sweep;
 pub mod tcp;
 pub mod thishost;
 pub mod tree;
+pub mod usage;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
 mod raw;

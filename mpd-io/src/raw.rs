@@ -24,6 +24,8 @@ pub(crate) struct Plan<'a> {
     /// Kernel number, soft, hard.
     pub(crate) limits: &'a [(u8, u64, u64)],
     pub(crate) umask: Option<u32>,
+    /// The CPUs that it may use, a bit for each; empty: as the parent.
+    pub(crate) cpus: &'a [c_ulong],
     /// A session of its own, instead of a process group of its own in ours.
     pub(crate) new_session: bool,
     pub(crate) die_with_parent: bool,
@@ -41,6 +43,8 @@ pub enum Step {
     Descriptors,
     /// A resource limit, by the kernel's number.
     Limit(u8),
+    /// The CPUs that it may use.
+    Binding,
     /// The working directory.
     Directory,
     /// The program itself.
@@ -249,6 +253,11 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             let result = libc::setrlimit(resource.into(), &raw const limit);
             check(Step::Limit(resource), result)?;
         }
+        if !plan.cpus.is_empty() {
+            let bytes = size_of_val(plan.cpus);
+            let result = libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, plan.cpus.as_ptr());
+            check(Step::Binding, if result < 0 { -1 } else { 0 })?;
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
@@ -319,6 +328,16 @@ pub fn ignore_signal(signal: c_int) {
     // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
     unsafe {
         libc::signal(signal, libc::SIG_IGN);
+    }
+}
+
+/// Columns and lines of the terminal open at `fd`.
+pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
+    // SAFETY: winsize is plain data, and the call writes no more than one.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let result = libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size);
+        (result == 0).then_some((size.ws_col, size.ws_row))
     }
 }
 

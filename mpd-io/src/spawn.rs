@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
 
+use crate::cpus::CpuMask;
 use crate::raw::{self, Plan, SpawnFault};
 
 pub use crate::raw::Step;
@@ -27,6 +28,15 @@ pub struct Spawn {
     die_with_parent: bool,
     script: bool,
     new_session: bool,
+}
+
+/// What differs from one child of a [`Spawn`] to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extra<'a> {
+    /// Added to the environment.
+    pub variables: &'a [CString],
+    /// The CPUs that the child may use; none: as this process.
+    pub cpus: Option<&'a CpuMask>,
 }
 
 /// Why a child did not start.
@@ -112,15 +122,15 @@ impl Spawn {
         self
     }
 
-    /// Starts the child with `descriptors` as its 0, 1, 2 …, `extra` added to its environment, in
-    /// `cgroup` (a directory open for reading) if given. Returns when its program runs.
+    /// Starts the child with `descriptors` as its 0, 1, 2 … and with `extra`, in `cgroup` (a directory
+    /// open for reading) if given. Returns when its program runs.
     ///
     /// # Errors
     /// [`SpawnError`]; no process is left then.
     pub fn start(
         &self,
         descriptors: &[BorrowedFd<'_>],
-        extra: &[CString],
+        extra: Extra<'_>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<Pid, SpawnError> {
         let mut moved: Vec<OwnedFd> = Vec::new();
@@ -139,7 +149,7 @@ impl Spawn {
         let argv = pointers(self.argv.iter());
         let shell = [c"/bin/sh".as_ptr(), self.program.as_ptr()];
         let shell: Vec<_> = shell.into_iter().chain(argv.iter().skip(1).copied()).collect();
-        let envp = pointers(self.environment.iter().chain(extra));
+        let envp = pointers(self.environment.iter().chain(extra.variables));
         let mut plan = Plan {
             program: &self.program,
             argv: &argv,
@@ -149,6 +159,7 @@ impl Spawn {
             descriptors: &placed,
             limits: &self.limits,
             umask: self.umask,
+            cpus: extra.cpus.map_or(&[], CpuMask::words),
             new_session: self.new_session,
             die_with_parent: self.die_with_parent,
             parent: Pid::this().as_raw(),
@@ -189,7 +200,7 @@ mod tests {
         std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap().into()
     }
 
-    fn run(spawn: &Spawn, extra: &[CString]) -> (String, WaitStatus) {
+    fn run(spawn: &Spawn, extra: Extra<'_>) -> (String, WaitStatus) {
         let (mut reader, writer) = io::pipe().unwrap();
         let (null, out) = (null(), OwnedFd::from(writer));
         let pid = spawn.start(&[null.as_fd(), out.as_fd(), null.as_fd()], extra, None).unwrap();
@@ -205,10 +216,29 @@ mod tests {
         let mut spawn =
             Spawn::new(b"/bin/sh", ["sh", "-c", script], ["A=1", "PATH=/bin:/usr/bin"]).unwrap();
         spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
-        let (text, status) = run(&spawn, &[CString::new("B=2").unwrap()]);
+        let variables = [CString::new("B=2").unwrap()];
+        let (text, status) = run(&spawn, Extra { variables: &variables, cpus: None });
         assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");
+    }
+
+    #[test]
+    fn a_child_may_use_the_cpus_that_it_is_bound_to_and_none_that_are_not_there() {
+        let cpu = crate::cpus::allowed().unwrap().last().unwrap().number;
+        let none: [&str; 0] = [];
+        let argv = ["grep", "Cpus_allowed_list", "/proc/self/status"];
+        let spawn = Spawn::new(b"/bin/grep", argv, none).unwrap();
+        let bound = |cpus: Option<&CpuMask>| run(&spawn, Extra { cpus, ..Extra::default() }).0;
+        assert_eq!(bound(CpuMask::of(&[cpu]).as_ref()), format!("Cpus_allowed_list:\t{cpu}\n"));
+        assert_ne!(bound(None), "");
+        let nowhere = CpuMask::of(&[60_000]);
+        let extra = Extra { cpus: nowhere.as_ref(), ..Extra::default() };
+        let null = null();
+        match spawn.start(&[null.as_fd()], extra, None) {
+            Err(SpawnError::Child { step: Step::Binding, .. }) => {}
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -219,7 +249,7 @@ mod tests {
         let start = |program: &[u8], directory: &[u8]| {
             let mut spawn = Spawn::new(program, ["x"], none).unwrap();
             spawn.directory(directory).unwrap();
-            match spawn.start(&fds, &[], None) {
+            match spawn.start(&fds, Extra::default(), None) {
                 Err(SpawnError::Child { step, error }) => (step, error.raw_os_error()),
                 other => panic!("{other:?}"),
             }
@@ -240,7 +270,7 @@ mod tests {
         let none: [&str; 0] = [];
         let mut spawn = Spawn::new(path.as_bytes(), [path, "arg"], none).unwrap();
         spawn.script(true);
-        assert_eq!(run(&spawn, &[]).0, format!("arg-{path}\n"));
+        assert_eq!(run(&spawn, Extra::default()).0, format!("arg-{path}\n"));
     }
 
     #[test]
@@ -249,7 +279,8 @@ mod tests {
         let spawn = Spawn::new(b"/bin/true", ["true"], none).unwrap();
         let null = null();
         for _ in 0..100 {
-            let pid = spawn.start(&[null.as_fd(), null.as_fd(), null.as_fd()], &[], None).unwrap();
+            let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+            let pid = spawn.start(&fds, Extra::default(), None).unwrap();
             assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Exited(_, 0)));
         }
     }

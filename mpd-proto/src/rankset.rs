@@ -82,6 +82,15 @@ impl RankSet {
         self.ranges.iter().flat_map(|&(low, high)| (low..=high).map(Rank))
     }
 
+    /// Whether every rank of the set is in `whole`, found without going through them one by one: a peer
+    /// may have written "all".
+    pub fn is_within(&self, whole: &Self) -> bool {
+        self.ranges.iter().all(|&(low, high)| {
+            let at = whole.ranges.partition_point(|&(_, last)| last < low);
+            whole.ranges.get(at).is_some_and(|&(first, last)| first <= low && high <= last)
+        })
+    }
+
     /// Adds all ranks of `other`.
     pub fn join(&mut self, other: &Self) {
         let all = self.ranges.iter().chain(&other.ranges).copied().collect();

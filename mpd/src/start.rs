@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::keyfile;
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 
 use crate::cli::Cli;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let stdin = io::stdin();
     let input = if cli.has_key_on_input() { stdin.as_fd() } else { null.as_fd() };
     spawn
-        .start(&[input, null.as_fd(), null.as_fd(), writer.as_fd()], &[], None)
+        .start(&[input, null.as_fd(), null.as_fd(), writer.as_fd()], Extra::default(), None)
         .context("cannot start the daemon")?;
     drop(writer);
     let mut word = String::new();

@@ -11,6 +11,7 @@ use anyhow::Result;
 use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
+use mpd_proto::RankSet;
 use mpd_proto::message::JobRef;
 
 use crate::jobs::Wish;
@@ -183,6 +184,43 @@ impl ListjobsCli {
     }
 }
 
+/// Show what hosts and ranks use of their machines.
+///
+/// A screen that is drawn in place: each host with its load, each rank with the state of its process,
+/// the CPU time (100 is one CPU) and memory of that process and all that descend from it, and how much
+/// it writes to standard output and error in a second. q ends it. Where output is no terminal, one
+/// table is printed, as with --once; with --json alone, a line of JSON for each interval.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdtop", version, after_help = PLACES)]
+pub struct TopCli {
+    /// Print it once, as it was in one interval, and exit
+    #[arg(long)]
+    pub once: bool,
+
+    /// How long an interval is
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+
+    /// Only jobs of this number or id
+    #[arg(short, long, value_name = "JOBID", value_parser = job)]
+    pub jobid: Option<JobRef>,
+
+    /// Only jobs that are called so
+    #[arg(short, long, value_name = "ALIAS", conflicts_with = "jobid")]
+    pub alias: Option<String>,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl TopCli {
+    /// Which jobs are to be shown, if not all.
+    pub fn job(&self) -> Option<JobRef> {
+        self.jobid.clone().or_else(|| self.alias.clone().map(JobRef::Alias))
+    }
+}
+
 /// End a job of the ring.
 ///
 /// Its processes are killed on all hosts. Silent, and back as soon as the job's manager has been told;
@@ -248,6 +286,29 @@ impl SigjobCli {
     pub fn job(&self) -> JobRef {
         meant(self.jobid.as_ref(), self.alias.as_deref())
     }
+}
+
+/// Give the standard input of a job to other ranks.
+///
+/// What mpirun reads from now on goes to RANKS; what it has read before still goes to those that received
+/// it. While nobody receives, mpirun reads nothing more, and what is under way is dropped. A rank can
+/// receive if the job's -s named it, or whichever it is if the job was started with -stdin-switch; one
+/// that closed its input or ended does not again. Silent, and back as soon as the job's manager has been
+/// told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdstdin", version, after_help = PLACES)]
+pub struct StdinCli {
+    /// NUMBER@HOST as 'mpdlistjobs' lists it, NUMBER for a job that was started here, or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias)]
+    pub job: JobRef,
+
+    /// The ranks: all, none, 3, or 0,2-4
+    #[arg(value_name = "RANKS", value_parser = str::parse::<RankSet>)]
+    pub ranks: RankSet,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// Remove what a daemon that died left behind.
@@ -382,8 +443,10 @@ pub fn commands() -> Vec<Command> {
         ExitCli::command(),
         AllexitCli::command(),
         ListjobsCli::command(),
+        TopCli::command(),
         KilljobCli::command(),
         SigjobCli::command(),
+        StdinCli::command(),
         CleanupCli::command(),
         CheckCli::command(),
         HelpCli::command(),
@@ -398,6 +461,14 @@ Exit codes: 0, 1 for a failure (told on standard error), 2 for a wrong command l
 /// The one of the two that was given.
 fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {
     job.cloned().unwrap_or_else(|| JobRef::Alias(alias.unwrap_or_default().to_owned()))
+}
+
+/// `NUMBER`, `NUMBER@HOST`, or what is neither.
+fn job_or_alias(text: &str) -> Result<JobRef, String> {
+    match job(text) {
+        Err(problem) if text.is_empty() => Err(problem),
+        result => Ok(result.unwrap_or_else(|_| JobRef::Alias(text.to_owned()))),
+    }
 }
 
 /// `NUMBER` or `NUMBER@HOST`.
@@ -417,6 +488,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(number) if (0.0..=MAX).contains(&number) => Ok(Duration::from_secs_f64(number)),
         _ => Err(format!("a number of seconds from 0 to {MAX} is needed")),
+    }
+}
+
+/// Time between samples: no daemon is to be kept busy by that.
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    match seconds(text)? {
+        short if short < LEAST => Err(format!("at least {} seconds", LEAST.as_secs_f64())),
+        long => Ok(long),
     }
 }
 

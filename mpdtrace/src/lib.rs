@@ -2,8 +2,8 @@
 //!
 //! Each program is a short file in `src/bin` that says what is asked and what is shown. What they
 //! share is here: their options, the questions and answers, and everything that makes text of an
-//! answer. Text is made by pure functions; descriptors are touched in `tool`, `ask`, `remote` and the
-//! gathering half of `check`.
+//! answer. Text is made by pure functions; descriptors are touched in `tool`, `ask`, `live`, `remote`
+//! and the gathering half of `check`.
 
 pub mod ask;
 pub mod check;
@@ -11,6 +11,7 @@ pub mod cleanup;
 pub mod cli;
 pub mod hosts;
 pub mod jobs;
+pub mod live;
 pub mod lookup;
 pub mod member;
 pub mod ping;
@@ -20,6 +21,7 @@ pub mod render;
 pub mod signal;
 pub mod svg;
 pub mod tool;
+pub mod top;
 pub mod verify;
 pub mod watch;
 

@@ -11,7 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, HostedPart, JobPart, JobRef, RankRun, RingRequest, Word};
+use mpd_proto::Rank;
+use mpd_proto::message::{
+    ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, RankRun, RankUse, RingRequest,
+    RunUse, Word,
+};
 use mpd_proto::rankset::RankSet;
 use mpd_proto::ring::{Address, Instance, Standing};
 use support::{Act, Daemon, command, done, event, finish, home, name, refusal, ring, run, way};
@@ -133,6 +137,7 @@ fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
         ("mpdlistjobs", &[]),
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
+        ("mpdstdin", &["1", "all"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -176,6 +181,7 @@ fn without_a_daemon_each_tool_says_how_to_start_one() {
         ("mpdlistjobs", &[]),
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
+        ("mpdstdin", &["1", "all"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
@@ -236,6 +242,7 @@ fn members_that_could_not_be_told_are_named() {
         ("mpdexit", &["localmpd"]),
         ("mpdkilljob", &["-a", "x"]),
         ("mpdsigjob", &["9", "-a", "x"]),
+        ("mpdstdin", &["x", "0"]),
     ] {
         let err = daemon.run(program, words).bad(program);
         assert_eq!(err, format!("{program}: no answer from h4, h7\n"));
@@ -539,6 +546,7 @@ fn every_tool_gets_its_man_page_and_completions() {
         "mpdlistjobs",
         "mpdkilljob",
         "mpdsigjob",
+        "mpdstdin",
         "mpdcleanup",
         "mpdping",
     ] {
@@ -562,4 +570,42 @@ fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
     drop(reader);
     let ran = output(writer.into());
     assert_eq!((ran.code, ran.err.as_str()), (141, ""));
+}
+
+#[test]
+fn mpdtop_prints_what_three_samples_tell() {
+    let mut second = 0;
+    let daemon = Daemon::new(move |_| {
+        second += 1;
+        let machine = HostUse { at_us: second * 1_000_000, cpus: 2, ..HostUse::default() };
+        let one = RankUse {
+            rank: Rank(3),
+            pid: 77,
+            state: 'R',
+            cpu_ms: second * 250,
+            memory_kib: 1024,
+            processes: 1,
+            written: 0,
+        };
+        let run = RunUse {
+            job: "1@h1".parse().unwrap(),
+            alias: None,
+            user: "ada".into(),
+            program: NAUGHTY.into(),
+            at_us: second * 1_000_000,
+            counted_us: None,
+            ranks: vec![one],
+        };
+        let hosts = vec![HostTop { host: name("h1"), machine, runs: vec![run] }];
+        vec![Act::Say(ConsoleReply::Top { hosts, missing: vec![], more: false })]
+    });
+    let words = ["--once", "--json", "-i", "0.1"];
+    let json = daemon.run("mpdtop", &words).good();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json.lines().count(), value["ranks"][0]["cpu_percent"].as_f64()), (1, Some(25.0)));
+    assert_eq!(daemon.asked(), [RingRequest::Top, RingRequest::Top, RingRequest::Top]);
+    let text = daemon.run("mpdtop", &["-i", "0.1"]).good();
+    assert!(text.contains("1@h1    3 h1    77 R 25.0   1.0M     - x\\nmpdtrace: FAKE"), "{text}");
+    assert!(daemon.run("mpdtop", &["-j", "2", "--once", "-i", "0.1"]).good().contains("0 ranks"));
+    assert_eq!(run("mpdtop", Path::new("/"), &["-i", "0.01"]).code, 2);
 }

@@ -106,11 +106,31 @@ impl<'a> Argsets<'a> {
         };
         // Several programs without a number would all want to fill it.
         let slots = allocation.as_ref().filter(|_| self.programs.len() == 1);
-        let most = slots.and_then(Allocation::slots).unwrap_or(1);
+        let most = match self.everywhere()? {
+            Some(most) => most,
+            None => slots.and_then(Allocation::slots).unwrap_or(1),
+        };
         let launcher = self.job.launcher(allocation::is_slurm(self.caller));
         let named = named.unwrap_or_default();
         let demand = Demand::new(named, self.job.excluded(), allocation, launcher);
         Ok((self.spec(most)?, demand))
+    }
+
+    /// How many processes fill the ring, if one program without a number is to do that: all hosts are
+    /// named, and how many each takes.
+    fn everywhere(&self) -> Result<Option<u32>, Usage> {
+        let Some(each) = self.job.of_each_host() else { return Ok(None) };
+        let [program] = &self.programs[..] else { return Ok(None) };
+        let own = (program.local.processes.or(&self.defaults.processes).get().is_some())
+            || program.local.hosts.or(&self.defaults.hosts).get().is_some();
+        if own {
+            return Ok(None);
+        }
+        if !self.job.excluded().is_empty() {
+            let text = "without -n every host of the ring is meant; say -n to leave some out";
+            return Err(Usage::syntax(text));
+        }
+        Ok(Some((self.caller.ring)().hosts.saturating_mul(each)))
     }
 
     fn spec(&self, most: u32) -> Result<JobSpec, Usage> {
@@ -130,6 +150,7 @@ impl<'a> Argsets<'a> {
                 Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
             },
             stdin: self.job.stdin(),
+            stdin_switch: self.job.stdin_switch,
             output: self.job.output()?,
             on_failure: self.job.on_failure(),
             timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,
@@ -138,10 +159,12 @@ impl<'a> Argsets<'a> {
                 Some(&Universe::Size(size)) => Some(size),
                 // A universe smaller than its first world would be none.
                 Some(Universe::System) => {
-                    Some(self.caller.cpus.max(u32::try_from(size).unwrap_or(u32::MAX)))
+                    Some((self.caller.ring)().cpus.max(u32::try_from(size).unwrap_or(u32::MAX)))
                 }
             },
             report_ends: self.job.exits().any(),
+            trace: self.job.trace().any(),
+            preload: self.job.preload,
             placement: self.job.placement(),
         };
         match spec.check() {

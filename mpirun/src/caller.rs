@@ -10,6 +10,8 @@ use mpd_proto::job::{Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 
+use crate::ring::{self, RingSize};
+
 /// A snapshot of what the process inherited.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -25,8 +27,8 @@ pub struct Caller {
     pub umask: u32,
     /// All resource limits. Take the snapshot before raising any.
     pub limits: Vec<Limit>,
-    /// How many CPUs we may use, for `-usize SYSTEM`.
-    pub cpus: u32,
+    /// How large the ring here is. Asked only where that counts: the daemon has to answer.
+    pub ring: fn() -> RingSize,
 }
 
 impl Caller {
@@ -52,8 +54,7 @@ impl Caller {
             directory,
             umask: mask.bits(),
             limits: limits()?,
-            cpus: std::thread::available_parallelism()
-                .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+            ring: ring::size,
         })
     }
 
@@ -104,7 +105,7 @@ mod tests {
         let numbers: Vec<u8> = caller.limits.iter().map(|l| l.resource).collect();
         assert_eq!(numbers, (0..16).collect::<Vec<u8>>());
         assert!(caller.directory.is_absolute());
-        assert!(caller.cpus > 0 && !caller.name.is_empty());
+        assert!(!caller.name.is_empty());
         assert_eq!(
             caller.variable(b"PATH").map(<[u8]>::to_vec),
             std::env::var_os("PATH").map(OsString::into_vec)

@@ -5,6 +5,7 @@
 //! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
 //! from the same table for what it does well: man pages and completions (`docs`).
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mpd_proto::job::JobSpec;
@@ -13,7 +14,7 @@ use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile::{self, Origin};
 use crate::demand::Demand;
-pub use crate::job_options::ExitReports;
+pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
 pub use crate::usage::Usage;
@@ -44,6 +45,8 @@ pub struct Run {
     pub demand: Demand,
     /// Which reports of exit codes are wanted.
     pub exits: ExitReports,
+    /// What is wanted to be known of the launch.
+    pub trace: TraceWish,
     /// Whether to say what is being done.
     pub verbose: bool,
 }
@@ -60,7 +63,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if caller.arguments.is_empty() {
         return Err(Usage::syntax("there is no program to run"));
     }
-    let sections = scan::sections(&caller.arguments)?;
+    let sections = scan::sections(&arguments(caller))?;
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
@@ -85,9 +88,21 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let (spec, demand) = argsets.finish()?;
     let exits = argsets.job.exits();
     if argsets.job.dry_run {
-        return Ok(Request::DryRun(dryrun::render(&spec, &exits, caller)));
+        return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
-    Ok(Request::Run(Box::new(Run { spec, demand, exits, verbose: argsets.job.verbose })))
+    let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
+    Ok(Request::Run(Box::new(Run { spec, demand, exits, trace, verbose })))
+}
+
+/// The words of the command line. What `mpdexec` stands for is written in front.
+fn arguments(caller: &Caller) -> Vec<OsString> {
+    let given = caller.arguments.iter().cloned();
+    match caller.name.as_str() {
+        help::EVERYWHERE => {
+            help::EVERYWHERE_MEANS.iter().map(OsString::from).chain(given).collect()
+        }
+        _ => given.collect(),
+    }
 }
 
 /// What is asked for instead of a job, if anything is.

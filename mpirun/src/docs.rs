@@ -7,11 +7,11 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{EXAMPLES, NOTES};
+use crate::help::{EXAMPLES, NOTES, VARIABLES};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
-const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
+const NAMES: [&str; 3] = ["mpirun", "mpiexec", "mpdexec"];
 
 /// Writes `DIR/man/*.1` and `DIR/completions/SHELL/*`.
 ///
@@ -19,7 +19,9 @@ const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
 /// A directory cannot be made or a file cannot be written; the error names it.
 pub fn generate(dir: &Path) -> io::Result<()> {
     write(&dir.join("man/mpirun.1"), &man_page()?)?;
-    write(&dir.join("man/mpiexec.1"), b".so man1/mpirun.1\n")?;
+    for name in &NAMES[1..] {
+        write(&dir.join(format!("man/{name}.1")), b".so man1/mpirun.1\n")?;
+    }
     for name in NAMES {
         for (shell, folder, file) in [
             (Shell::Bash, "bash", name.to_owned()),
@@ -69,6 +71,12 @@ fn man_page() -> io::Result<Vec<u8>> {
             roff.text(spellings(opt));
             roff.text([roman(opt.help)]);
         }
+    }
+    roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
+    for (name, meaning) in VARIABLES {
+        roff.control("TP", []);
+        roff.text([bold(name)]);
+        roff.text([roman(meaning)]);
     }
     roff.control("SH", ["EXAMPLES"]);
     for example in EXAMPLES {

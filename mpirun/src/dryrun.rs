@@ -11,13 +11,13 @@ use mpd_proto::job::{
 };
 
 use crate::caller::Caller;
-use crate::job_options::ExitReports;
+use crate::job_options::{ExitReports, TraceWish};
 use crate::limits;
 
 /// The job as people read it.
-pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
+pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &Caller) -> String {
     let mut text = String::new();
-    for (name, value) in job_lines(spec, exits).into_iter().chain(host_lines(spec)) {
+    for (name, value) in job_lines(spec, exits, trace).into_iter().chain(host_lines(spec)) {
         line(&mut text, name, &value);
     }
     let mut first = 0;
@@ -46,7 +46,11 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, caller: &Caller) -> String {
 }
 
 /// What concerns the job as a whole, as far as it is not the default.
-fn job_lines(spec: &JobSpec, exits: &ExitReports) -> Vec<(&'static str, String)> {
+fn job_lines(
+    spec: &JobSpec,
+    exits: &ExitReports,
+    trace: &TraceWish,
+) -> Vec<(&'static str, String)> {
     let pattern = |p: &LabelFormat| quoted(p.as_bytes());
     let output = &spec.output;
     let path = |p: &std::path::PathBuf| quoted(p.as_os_str().as_bytes());
@@ -55,6 +59,7 @@ fn job_lines(spec: &JobSpec, exits: &ExitReports) -> Vec<(&'static str, String)>
         ("processes", Some(spec.size().to_string())),
         ("alias", spec.alias.as_ref().map(|a| quoted(a.as_bytes()))),
         ("standard input", Some(format!("rank {}", spec.stdin))),
+        ("standard input can be switched", flag(spec.stdin_switch)),
         ("label", output.label.as_ref().map(pattern)),
         ("merge", flag(output.merge)),
         ("timestamp", flag(output.timestamp)),
@@ -66,6 +71,9 @@ fn job_lines(spec: &JobSpec, exits: &ExitReports) -> Vec<(&'static str, String)>
         ("status file", exits.status_file.as_ref().map(path)),
         ("exit code file", exits.ecfn.as_ref().map(path)),
         ("print exit codes", flag(exits.print_all)),
+        ("preload", flag(spec.preload)),
+        ("timeline", trace.file.as_ref().map(path)),
+        ("print forwarding steps", flag(trace.hops)),
         ("temporary files", Some(quoted(&spec.tmpdir))),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()

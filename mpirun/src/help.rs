@@ -34,13 +34,20 @@ pub fn complete(name: &str) -> String {
     text
 }
 
+/// The name under which the program runs a command once on every host.
+pub(crate) const EVERYWHERE: &str = "mpdexec";
+
+/// The words of `mpirun` that it stands for.
+pub(crate) const EVERYWHERE_MEANS: [&str; 7] =
+    ["-hosts", "all", "-ppn", "1", "-m", "-on-failure", "highest"];
+
 /// The version.
 pub fn version(name: &str) -> String {
     format!("{name} (MPD) {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 5] = [
+pub(crate) const NOTES: [&str; 6] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
@@ -48,7 +55,9 @@ pub(crate) const NOTES: [&str; 5] = [
      options.",
     "Exit code: 0 if all ranks exited with 0; else that of the first rank that failed, or 128 + \
      the signal that killed it; 124 after -timeout; 125 if mpirun itself fails; 126 and 127 if a \
-     program cannot be executed or found.",
+     program cannot be executed or found. With -on-failure continue \
+     the other ranks run on after a failure; with highest they do, too, and the exit code is the \
+     highest of all ranks'.",
     "A host takes one process for each of its CPUs, or as many as -ppn or its list says, then the \
      next host does; when all are full the first begins again. Names may be short, and localhost \
      is this host.",
@@ -57,6 +66,27 @@ pub(crate) const NOTES: [&str; 5] = [
      Grid Engine) gives hosts, slots and the number of processes to whoever names no hosts.",
     "Every rank gets the caller's environment, directory, umask and limits unless told otherwise, \
      less the variables of a launcher that mpirun itself was started under.",
+    "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
+     once: 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -on-failure highest uptime'.",
+];
+
+/// What every rank finds in its environment, for the man page.
+pub(crate) const VARIABLES: [(&str, &str); 9] = [
+    ("PMI_RANK", "the rank"),
+    ("PMI_SIZE", "how many ranks the job has"),
+    ("MPI_LOCALRANKID", "the rank's number among those on its host, from 0"),
+    ("MPI_LOCALNRANKS", "how many ranks of the job are on its host"),
+    ("MPD_JOB_ID", "the job, as mpdlistjobs shows it"),
+    ("MPD_JOB_TMPDIR", "a directory on the rank's host that is removed with the job"),
+    (
+        "MPD_GROUP_KEY",
+        "with -g: what the rank's group and nobody else calls its shared memory. As it is \
+         (/mpd-0001e240) a name for shm_open and sem_open, its eight hexadecimal digits as a \
+         number a key for shmget, semget and msgget. Whatever is called so, or in /dev/shm \
+         begins so, is removed at the end of the job",
+    ),
+    ("MPD_GROUP_RANK", "with -g: the rank's number in its group, from 0"),
+    ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
 ];
 
 /// What people start with.

@@ -31,13 +31,42 @@ pub struct ExitReports {
     pub ecfn: Option<PathBuf>,
     /// Whether to print them (`-print-all-exitcodes`).
     pub print_all: bool,
+    /// Whether our own is the highest of them (`-on-failure highest`).
+    pub highest: bool,
 }
 
 impl ExitReports {
     /// Whether any report is wanted.
     pub const fn any(&self) -> bool {
-        self.status_file.is_some() || self.ecfn.is_some() || self.print_all
+        self.status_file.is_some() || self.ecfn.is_some() || self.print_all || self.highest
     }
+}
+
+/// What is wanted to be known of how the job was launched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceWish {
+    /// Where to write the timeline (`-trace-startup`).
+    pub file: Option<PathBuf>,
+    /// Whether to tell the forwarding steps (`-trace-hops`).
+    pub hops: bool,
+}
+
+impl TraceWish {
+    /// Whether anything is wanted.
+    pub const fn any(&self) -> bool {
+        self.file.is_some() || self.hops
+    }
+}
+
+/// What `-on-failure` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Consequence {
+    /// The first failure ends the job.
+    End,
+    /// The other ranks run on.
+    Continue,
+    /// They run on, and the exit code is the highest of all.
+    Highest,
 }
 
 /// What `-usize` says.
@@ -69,16 +98,20 @@ pub struct JobOptions {
     launcher_program: Once<String>,
     label_format: Once<LabelFormat>,
     merge: bool,
-    on_failure: Once<OnFailure>,
+    on_failure: Once<Consequence>,
     outfile: Once<LabelFormat>,
     per_host: Once<u32>,
+    pub(crate) preload: bool,
     print_exit_codes: bool,
     print_rank_map: bool,
     round_robin: bool,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
+    pub(crate) stdin_switch: bool,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
+    trace_file: Once<PathBuf>,
+    trace_hops: bool,
     pub(crate) universe: Once<Universe>,
     pub(crate) verbose: bool,
 }
@@ -91,7 +124,7 @@ impl JobOptions {
             Key::Behind => self.behind = true,
             Key::Binding => self.binding.set(binding(setting)?, setting)?,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
-            Key::ContinueOnFailure => self.on_failure.set(OnFailure::Continue, setting)?,
+            Key::ContinueOnFailure => self.on_failure.set(Consequence::Continue, setting)?,
             Key::DryRun => self.dry_run = true,
             Key::ErrFile => self.errfile.set(file_pattern(setting, directory)?, setting)?,
             Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
@@ -116,6 +149,7 @@ impl JobOptions {
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
             Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
+            Key::Preload => self.preload = true,
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::PrintRankMap => self.print_rank_map = true,
             Key::RoundRobin => self.round_robin = true,
@@ -124,11 +158,14 @@ impl JobOptions {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.set(ranks, setting)?;
             }
+            Key::StdinSwitch => self.stdin_switch = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
             }
             Key::Timestamp => self.timestamp = true,
+            Key::TraceHops => self.trace_hops = true,
+            Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
             Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
             Key::Verbose => self.verbose = true,
             // The other keys belong to programs, or ask for something other than a job.
@@ -172,6 +209,12 @@ impl JobOptions {
         &self.exclude
     }
 
+    /// How many processes each host of the ring is to take, if all hosts are named and that was said.
+    pub fn of_each_host(&self) -> Option<u32> {
+        self.hosts.get().filter(|hosts| hosts.is_empty())?;
+        self.per_host.get().copied()
+    }
+
     /// What starts daemons on other hosts, as far as the user says.
     pub fn launcher(&self, in_slurm: bool) -> Launcher {
         let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
@@ -190,7 +233,10 @@ impl JobOptions {
 
     /// What the first failing rank means.
     pub fn on_failure(&self) -> OnFailure {
-        self.on_failure.get().copied().unwrap_or_default()
+        match self.on_failure.get() {
+            Some(Consequence::Continue | Consequence::Highest) => OnFailure::Continue,
+            Some(Consequence::End) | None => OnFailure::End,
+        }
     }
 
     /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.
@@ -206,12 +252,18 @@ impl JobOptions {
         }
     }
 
+    /// What is wanted of the launch.
+    pub fn trace(&self) -> TraceWish {
+        TraceWish { file: self.trace_file.get().cloned(), hops: self.trace_hops }
+    }
+
     /// The reports of exit codes.
     pub fn exits(&self) -> ExitReports {
         ExitReports {
             status_file: self.status_file.get().cloned(),
             ecfn: self.ecfn.get().cloned(),
             print_all: self.print_exit_codes,
+            highest: self.on_failure.get() == Some(&Consequence::Highest),
         }
     }
 }
@@ -238,11 +290,12 @@ fn binding(setting: &Setting) -> Result<Binding, Usage> {
     Binding::of_name(setting.text()?).ok_or_else(|| setting.error(known))
 }
 
-fn on_failure(setting: &Setting) -> Result<OnFailure, Usage> {
+fn on_failure(setting: &Setting) -> Result<Consequence, Usage> {
     match setting.value().as_bytes() {
-        b"end" => Ok(OnFailure::End),
-        b"continue" => Ok(OnFailure::Continue),
-        _ => Err(setting.error("it must be 'end' or 'continue'")),
+        b"end" => Ok(Consequence::End),
+        b"continue" => Ok(Consequence::Continue),
+        b"highest" => Ok(Consequence::Highest),
+        _ => Err(setting.error("it must be 'end', 'continue' or 'highest'")),
     }
 }
 

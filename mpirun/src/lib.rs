@@ -3,7 +3,7 @@
 //! The command-line half turns words into a job's specification and touches nothing but the
 //! configuration file and the host files: [`caller`] (what we were started with), [`scan`] (words to sections, by the
 //! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
-//! [`docs`], [`dryrun`], [`exits`]). [`cli::parse`] is its door.
+//! [`docs`], [`dryrun`], [`exits`], [`trace`]). [`cli::parse`] is its door.
 
 pub mod allocation;
 pub mod argsets;
@@ -24,10 +24,12 @@ pub mod messages;
 pub mod once;
 pub mod options;
 pub mod private;
+pub mod ring;
 pub mod run;
 pub mod scan;
 pub mod session;
 pub mod soft;
 pub mod suggest;
 pub mod terminal;
+pub mod trace;
 pub mod usage;

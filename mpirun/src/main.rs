@@ -1,4 +1,4 @@
-//! `mpirun` (also `mpiexec`): starts a job and stands for all of its processes to the user.
+//! `mpirun` (also `mpiexec`, and `mpdexec` for a command on every host): starts a job and stands for all of its processes to the user.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use mpd_io::clock::wall;
 use mpd_proto::job::exit;
 use mpirun::caller::Caller;
-use mpirun::cli::{self, ExitReports, Request, Run as Job};
+use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;
 use mpirun::session::{self, Finished};
 use mpirun::{docs, exits, launch};
@@ -49,6 +50,7 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
 }
 
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {
+    let began = wall();
     let mut signals = session::catch_signals()?;
     let submitted = match launch::submit(&mut job, &mut signals)? {
         Submission::Done(submitted) => submitted,
@@ -56,29 +58,35 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
             return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
         }
     };
-    let finished = session::accompany(name, &job.spec, job.verbose, submitted, signals)?;
-    report(&job.exits, &finished)?;
-    Ok(ExitCode::from(finished.code))
+    let finished = session::accompany(name, &job, submitted, signals)?;
+    report(&job, &finished, began)?;
+    let code = match job.exits.highest && !finished.run.was_cut_short() {
+        true => exits::highest(finished.code, finished.run.ends()),
+        false => finished.code,
+    };
+    Ok(ExitCode::from(code))
 }
 
-/// Writes the reports that were asked for.
-fn report(wanted: &ExitReports, finished: &Finished) -> Result<()> {
+/// Writes the reports that were asked for; we began at `began`.
+fn report(job: &Job, finished: &Finished, began: u64) -> Result<()> {
+    let wanted = &job.exits;
     let ends = finished.run.ends();
-    let (id, host) = match finished.run.job() {
-        Some((id, host)) => (id.to_string(), host.as_str()),
-        None => (String::new(), ""),
-    };
+    let id = finished.run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
     let write = |path: &Path, text: String| {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     if let Some(path) = &wanted.status_file {
-        write(path, exits::render_status_file(&id, host, ends))?;
+        write(path, exits::render_status_file(&id, ends))?;
     }
     if let Some(path) = &wanted.ecfn {
-        write(path, exits::render_ecfn(&id, host, ends))?;
+        write(path, exits::render_ecfn(&id, ends))?;
+    }
+    if let Some(path) = &job.trace.file {
+        let took = wall().saturating_sub(began);
+        write(path, finished.run.timeline().render(&id, (began, took)))?;
     }
     if wanted.print_all {
-        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(host, ends).trim_end());
+        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends).trim_end());
     }
     Ok(())
 }

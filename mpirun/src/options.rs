@@ -75,6 +75,8 @@ pub enum Key {
     OutFile,
     /// `-path`.
     Path,
+    /// `-preload`.
+    Preload,
     /// `-ppn`.
     PerHost,
     /// `-print-all-exitcodes`.
@@ -91,10 +93,16 @@ pub enum Key {
     StatusFile,
     /// `-s`: the receivers of standard input.
     Stdin,
+    /// `-stdin-switch`: they can be changed.
+    StdinSwitch,
     /// `-timeout`.
     Timeout,
     /// `-timestamp`.
     Timestamp,
+    /// `-trace-hops`.
+    TraceHops,
+    /// `-trace-startup`.
+    TraceStartup,
     /// `-umask`.
     Umask,
     /// `-usize`.
@@ -260,6 +268,9 @@ pub static OPTIONS: &[Opt] = {
         "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
          (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
          G or be 'unlimited'; can be repeated").of(Argset),
+    opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
+        "bring the programs from this host to those that lack them, for as long as the job runs; \
+         interpreters and libraries have to be there"),
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
         "read options and programs from FILE, one program per line; # starts a comment, \\ at \
          the end continues a line, quotes work as in a shell, and no shell is involved"),
@@ -276,7 +287,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::NoLocal, &["nolocal"], &[],
         "run nothing on this host"),
     opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
-        "run N processes on a host, then as many on the next (default: one for each of its CPUs)"),
+        "run N processes on a host, then as many on the next (default: one for each of its CPUs); \
+         with -hosts all and without -n, on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
     opt(Hosts, Key::Group, &["g"], &["K"],
@@ -285,8 +297,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to a core, to the cores of a NUMA node, or to its share of the host's \
-         cores (default none)"),
+        "bind each rank to a core of its own, to the cores of a NUMA node, or to its share of the \
+         host's cores (default none), as far as the daemon may use them; when ranks outnumber \
+         cores, cores are given out again from the first"),
     opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
         "what starts daemons on named hosts if none is running here (default ssh; srun in an \
          allocation of Slurm); CMD gets HOST and COMMAND"),
@@ -327,6 +340,9 @@ pub static OPTIONS: &[Opt] = {
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
+        "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
+         get it then wait for its end, instead of finding it empty"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
@@ -334,8 +350,8 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
-    opt(Ending, Key::OnFailure, &["on-failure"], &["end|continue"],
-        "what the first failure means (default end)").basic(),
+    opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
+        "after a failure: end (default), continue, highest").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "the same as -on-failure continue"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
@@ -348,12 +364,16 @@ pub static OPTIONS: &[Opt] = {
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
-        "the universe size that MPI programs are told: a number, the number of CPUs, or unknown \
-         (default)"),
+        "the universe size that MPI programs are told: a number, the number of CPUs of the ring \
+         (of this host, if no daemon is running here), or unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
         "say what is being done").basic(),
+    opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
+        "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
+    opt(Job, Key::TraceHops, &["trace-hops"], &[],
+        "say how many times the words of the launch were passed on"),
     opt(Job, Key::Version, &["V", "version"], &[],
         "print the version").of(Instead),
     opt(Job, Key::Help, &["h", "help"], &[],

@@ -17,7 +17,7 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
 use mpd_io::signals::Signals;
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::{keyfile, thishost};
 use mpd_proto::channel::KeyText;
 use mpd_proto::hosts::HostEntry;
@@ -134,7 +134,7 @@ impl Daemon {
             Some(_) => vec![input.as_fd(), null, null, theirs.as_fd(), ready.as_fd()],
         };
         let failed = || format!("cannot start {}", program.display());
-        let pid = spawn.start(&descriptors, &[], None).with_context(failed)?;
+        let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
         drop(input);
         if let Some(ring) = ring {
             // If nobody reads it, the daemon's own words say why.
@@ -221,7 +221,7 @@ impl Boot {
         let spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
         // In a session of its own: the terminal's signals are for us to judge.
         let pid = spawn
-            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], &[], None)
+            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
             .with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self { pid, order, words })
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
-use mpd_proto::{JobId, Time};
+use mpd_proto::{JobId, Rank, Time};
+
+use crate::trace::{Hops, Timeline};
 
 /// A failure is told with the end of the job, when the ranks' last words are out, but no later than
 /// this after it was known.
@@ -60,6 +62,21 @@ pub struct Settings {
     pub goes_on: bool,
     /// Tell the job's id.
     pub verbose: bool,
+    /// Tell how many times the words of the launch were passed on.
+    pub hops: bool,
+}
+
+/// How a rank ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which rank.
+    pub rank: Rank,
+    /// Where it ran.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// How.
+    pub end: RankEnd,
 }
 
 /// The console's machine.
@@ -73,7 +90,10 @@ pub struct Run {
     stdin_wanted: bool,
     suspending: bool,
     just_continued: bool,
-    ends: Vec<(u32, RankEnd)>,
+    /// Something other than the end of a rank went wrong.
+    cut_short: bool,
+    ends: Vec<Ended>,
+    timeline: Timeline,
     finished: bool,
     /// What is to be said once the manager listens.
     held: Vec<JobInput>,
@@ -92,7 +112,9 @@ impl Run {
             stdin_wanted: true,
             suspending: false,
             just_continued: false,
+            cut_short: false,
             ends: Vec::new(),
+            timeline: Timeline::default(),
             finished: false,
             held: Vec::new(),
             outputs: VecDeque::new(),
@@ -153,7 +175,7 @@ impl Run {
         if self.stdin_wanted { self.credit } else { 0 }
     }
 
-    /// Whether anybody still wants standard input.
+    /// Whether anybody wants standard input now. That can change.
     pub const fn wants_stdin(&self) -> bool {
         self.stdin_wanted
     }
@@ -168,9 +190,19 @@ impl Run {
         self.job.as_ref()
     }
 
-    /// Process and end of every rank, if they were asked for and the job is over.
-    pub fn ends(&self) -> &[(u32, RankEnd)] {
+    /// How every rank ended, in rank order, if that was asked for and the job is over.
+    pub fn ends(&self) -> &[Ended] {
         &self.ends
+    }
+
+    /// What hosts and ranks did when, if it was asked for and the job is over.
+    pub const fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Whether the job ended for another reason than the ends of its ranks.
+    pub const fn was_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     fn news(&mut self, now: Time, news: JobNews) {
@@ -182,7 +214,10 @@ impl Run {
                 self.job = Some((job, host));
                 self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
-            JobNews::StdinCredit { bytes } => self.credit += bytes as usize,
+            JobNews::StdinCredit { bytes } => {
+                self.stdin_wanted = true;
+                self.credit += bytes as usize;
+            }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
                 if std::mem::take(&mut self.suspending) {
@@ -190,6 +225,7 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
+                self.cut_short |= !matches!(failure, Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
@@ -197,7 +233,18 @@ impl Run {
                     self.untold = Some((now + wait, format!("{place}{failure}")));
                 }
             }
-            JobNews::Ends { ends, .. } => self.ends.extend(ends),
+            JobNews::Ends { host, ranks, ends } => {
+                let ended = |(rank, (pid, end))| Ended { rank, host: host.clone(), pid, end };
+                self.ends.extend(ranks.ranks().zip(ends).map(ended));
+            }
+            JobNews::Trace { host, spans } => self.timeline.add(host, spans),
+            JobNews::Hops { hosts, scatter, tree } => {
+                let hops = Hops { hosts, scatter, tree };
+                self.timeline.hops = Some(hops);
+                if self.settings.hops {
+                    self.outputs.push_back(Output::Print(hops.line()));
+                }
+            }
             JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
             JobNews::Ended { code } => self.finish(code),
         }
@@ -224,6 +271,7 @@ impl Run {
 
     fn finish(&mut self, code: u8) {
         self.tell();
+        self.ends.sort_unstable_by_key(|ended| ended.rank);
         self.finished = true;
         self.outputs.push_back(Output::Finish(code));
     }
@@ -261,12 +309,12 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::Rank;
+    use mpd_proto::RankSet;
 
     use super::*;
 
     fn run(size: u32) -> Run {
-        let mut run = Run::new(Settings { size, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, started()), []);
         run
     }
@@ -278,10 +326,10 @@ mod tests {
 
     #[test]
     fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false });
+        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 
@@ -341,6 +389,23 @@ mod tests {
         let forwarded = Output::Send(JobInput::Signal { signal: 1 });
         assert_eq!(told(&mut run, Input::Signal(SIGHUP)), [forwarded]);
         assert_eq!(told(&mut run, Input::TerminalGone), [Output::Send(JobInput::HangUp)]);
+    }
+
+    #[test]
+    fn ends_of_several_hosts_are_in_rank_order() {
+        let mut run = run(4);
+        let ends = |host: &str, ranks: [u32; 2]| {
+            let ends = ranks.map(|rank| (100 + rank, RankEnd::Exited(0))).to_vec();
+            let ranks = RankSet::from_iter(ranks.map(Rank));
+            Input::News(JobNews::Ends { host: host.into(), ranks, ends })
+        };
+        told(&mut run, ends("h1", [0, 3]));
+        told(&mut run, ends("h2", [1, 2]));
+        told(&mut run, Input::News(JobNews::Ended { code: 0 }));
+        let ended = |ended: &Ended| (ended.rank.0, ended.host.clone(), ended.pid);
+        let ended: Vec<_> = run.ends().iter().map(ended).collect();
+        let expected = [(0, "h1"), (1, "h2"), (2, "h2"), (3, "h1")];
+        assert_eq!(ended, expected.map(|(rank, host)| (rank, host.to_owned(), 100 + rank)));
     }
 
     #[test]

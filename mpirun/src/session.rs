@@ -13,10 +13,10 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
 use mpd_io::signals::Signals;
 use mpd_proto::frame::{self, Kind};
-use mpd_proto::job::JobSpec;
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
+use crate::cli::Run as Job;
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
@@ -89,17 +89,18 @@ struct Session {
 /// When this process cannot do its part; the job is ended by the closing of the connection.
 pub fn accompany(
     name: &str,
-    spec: &JobSpec,
-    verbose: bool,
+    job: &Job,
     submitted: Submitted,
     signals: Signals,
 ) -> Result<Finished> {
+    let Job { spec, verbose, trace, .. } = job;
     let settings = Settings {
         size: spec.size(),
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
-        verbose,
+        verbose: *verbose,
+        hops: trace.hops,
     };
-    let wants_stdin = spec.stdin.count_below(spec.size()) > 0;
+    let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let Submitted { conn, private } = submitted;
     let mut session = Session {
         messages: Messages::new(name),
@@ -160,7 +161,13 @@ impl Session {
                 _ => {}
             }
         }
-        for signal in self.signals.pending() {
+        let signals = self.signals.pending();
+        if !signals.is_empty() {
+            // Whoever sends one may have seen what ranks said: that there is a job has come before.
+            self.conn_ready = true;
+        }
+        self.hear();
+        for signal in signals {
             let gone = signal == libc::SIGHUP && self.had_terminal && !terminal::is_there();
             if signal == libc::SIGTSTP && !terminal::has_job_control() {
                 // Nobody could wake us.
@@ -168,7 +175,6 @@ impl Session {
             }
             self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
         }
-        self.hear();
         self.feed();
         self.run.handle_timeout(self.clock.now());
         self.perform();
@@ -199,9 +205,6 @@ impl Session {
 
     /// Reads standard input as far as there is credit.
     fn feed(&mut self) {
-        if !self.run.wants_stdin() {
-            self.stdin = None;
-        }
         while self.can_feed() {
             let Some(stdin) = &self.stdin else { return };
             if stdin.is_in_background() {

@@ -29,11 +29,6 @@ impl Pieces {
         piece.extend_from_slice(value);
     }
 
-    /// Adds a piece as it came from another manager.
-    pub fn push(&mut self, piece: Vec<u8>) {
-        self.0.push(piece);
-    }
-
     /// Gives out what was gathered.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.0)

@@ -9,24 +9,6 @@ use crate::manager::{Orphaned, order};
 use crate::members::Members;
 use crate::run::wait_until;
 
-/// All jobs, as this daemon lists them, until there are no more replies.
-fn listed(ring: &Members, index: usize) -> Vec<HostedPart> {
-    let mut console = ring.console(index, RingRequest::Jobs);
-    let mut all = Vec::new();
-    loop {
-        match console.answer(None) {
-            Ok(ConsoleReply::Jobs { jobs, more, missing, .. }) => {
-                assert!(missing.is_empty(), "{missing:?}");
-                all.extend(jobs);
-                if !more {
-                    return all;
-                }
-            }
-            other => panic!("no listing: {other:?}"),
-        }
-    }
-}
-
 #[test]
 fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
     let host = Orphaned::new("7@elsewhere", 1);
@@ -45,8 +27,8 @@ fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
         let count = |all: &[HostedPart]| -> usize {
             all.iter().flat_map(|hosted| &hosted.part.runs).map(|run| run.pids.len()).sum()
         };
-        wait_until("all are listed", || count(&listed(&host.ring, index)) == ranks as usize);
-        let all = listed(&host.ring, index);
+        wait_until("all are listed", || count(&host.ring.listed(index)) == ranks as usize);
+        let all = host.ring.listed(index);
         assert!(all.iter().all(|hosted| hosted.host.as_str() == "d1"));
         assert!(all.iter().all(|hosted| hosted.part.alias.as_deref() == Some("x")));
         assert!(all.iter().all(|hosted| hosted.part.manager == std::process::id()));
@@ -90,7 +72,7 @@ fn a_job_that_runs_is_listed_with_its_ranks_also_by_the_next_daemon() {
     let words = ["-n", "2", "-host", "d1", "-a", "x", "sleep", "1000"];
     let job = ring.mpirun(1, &words).start();
     let ranks = || -> Vec<String> {
-        let all = listed(&ring, 2);
+        let all = ring.listed(2);
         let runs = all.iter().flat_map(|hosted| &hosted.part.runs);
         runs.map(|run| format!("{} {}", run.program, run.ranks)).collect()
     };

@@ -14,7 +14,7 @@ const ROUNDS: usize = 5;
 const FULL_ROUNDS: usize = 50;
 const RANKS: usize = 3;
 /// How long an escaped process would live: longer than anybody waits for it to be gone.
-const TREE_SECONDS: &str = "40";
+pub(crate) const TREE_SECONDS: &str = "40";
 
 /// A daemon, and a job of its own that has to survive whatever happens to another.
 struct Rounds {
@@ -66,7 +66,7 @@ fn start_trees(suite: &Suite) -> Running {
     job
 }
 
-fn assert_trees_are_gone(suite: &Suite, and: &[i32]) {
+pub(crate) fn assert_trees_are_gone(suite: &Suite, and: &[i32]) {
     let counts = |p: &Process| p.name.starts_with("t-tree") || and.contains(&p.pid);
     let mut left = Vec::new();
     // Several looks: one can miss a process that forks and ends all the time.

@@ -4,13 +4,18 @@
 //! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
 //! socket or job directory is left. README.md tells how to run them.
 
+mod across;
+mod argsets;
 mod attacker;
 mod attacks;
 mod bad_input;
 mod basics;
+mod binding;
 mod daemon;
 mod demand;
+mod everywhere;
 mod exit_codes;
+mod groups;
 mod job_links;
 mod jobs;
 mod kill;
@@ -24,12 +29,16 @@ mod naive;
 mod options;
 mod output;
 mod pmi;
+mod preload;
 mod process;
 mod pty;
 mod ring;
 mod run;
 mod signals;
 mod stdin;
+mod steering;
 mod stress;
 mod suite;
 mod terminal;
+mod timeline;
+mod usage;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest};
+use mpd_proto::message::{ConsoleReply, Happening, HostedPart, MemberView, Opening, RingRequest};
 use mpd_proto::message::{RingView, VERSION};
 use mpd_proto::ring::{DaemonName, Standing};
 use nix::sys::signal::Signal;
@@ -265,6 +265,24 @@ impl Members {
         match self.ask(index, RingRequest::Lap { laps: 1, trace: true }) {
             Ok(ConsoleReply::LapsHome { names, .. }) => texts(&names),
             other => panic!("no lap home: {other:?}"),
+        }
+    }
+
+    /// All jobs, as this daemon lists them, until there are no more replies.
+    pub(crate) fn listed(&self, index: usize) -> Vec<HostedPart> {
+        let mut console = self.console(index, RingRequest::Jobs);
+        let mut all = Vec::new();
+        loop {
+            match console.answer(None) {
+                Ok(ConsoleReply::Jobs { jobs, more, missing, .. }) => {
+                    assert!(missing.is_empty(), "{missing:?}");
+                    all.extend(jobs);
+                    if !more {
+                        return all;
+                    }
+                }
+                other => panic!("no listing: {other:?}"),
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Real MPI libraries, as far as scripts/prepare-test-env could get them. A library that is not
 //! there gives a line that says so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
@@ -10,8 +10,8 @@ use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
 /// A library's programs, all compiled from tests/mpi.
-struct Library {
-    name: &'static str,
+pub(crate) struct Library {
+    pub(crate) name: &'static str,
     directory: String,
     search_path: Option<String>,
 }
@@ -24,25 +24,41 @@ const LIBRARIES: [(&str, &str, &str); 3] = [
 ];
 
 impl Library {
-    fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
-        let program = Path::new(&self.directory).join(program);
-        let ranks = ranks.to_string();
-        let run = suite.mpirun(["-n", &ranks]).arg(program).args(arguments).deadline(120);
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        Path::new(&self.directory).join(name)
+    }
+
+    /// Adds what its programs need to find it.
+    pub(crate) fn dress(&self, run: Run) -> Run {
         match &self.search_path {
             Some(path) => run.env("LD_LIBRARY_PATH", path),
             None => run,
         }
     }
+
+    fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
+        let run = suite.mpirun(["-n", &ranks.to_string()]).arg(self.program(program));
+        self.dress(run.args(arguments).deadline(120))
+    }
+}
+
+/// Those that are there.
+pub(crate) fn libraries() -> Vec<Library> {
+    let mut libraries = Vec::new();
+    for (name, directory, search_path) in LIBRARIES {
+        match setting(directory) {
+            Some(directory) => {
+                libraries.push(Library { name, directory, search_path: setting(search_path) });
+            }
+            None => skip(&format!("{name} is not there")),
+        }
+    }
+    libraries
 }
 
 /// Runs a check with each library that is there, through a daemon of its own.
 fn with_each(check: impl Fn(&Suite, &Library)) {
-    for (name, directory, search_path) in LIBRARIES {
-        let Some(directory) = setting(directory) else {
-            skip(&format!("{name} is not there"));
-            continue;
-        };
-        let library = Library { name, directory, search_path: setting(search_path) };
+    for library in libraries() {
         let suite = Suite::new();
         suite.start_daemon();
         check(&suite, &library);
@@ -118,7 +134,7 @@ fn a_child_that_a_rank_left_behind_does_not_keep_the_job() {
 #[test]
 fn two_programs_make_one_world() {
     with_each(|suite, library| {
-        let hello = Path::new(&library.directory).join("hello").display().to_string();
+        let hello = library.program("hello").display().to_string();
         let output = library.run(suite, 2, "hello", &[":", "-n", "1", &hello]).output();
         output.code(0);
         let lines = output.sorted_lines();

@@ -73,9 +73,10 @@ impl Process {
         self.runs("mpd") && !self.is_manager()
     }
 
-    /// Greatest resident size so far, in KiB.
+    /// Greatest size so far in KiB of what it keeps in memory, about: its program's own pages, which all
+    /// processes that run it share and whose number depends on how it was built, are not counted.
     pub(crate) fn peak_kib(&self) -> u64 {
-        self.status("VmHWM:")
+        self.status("VmHWM:").saturating_sub(self.status("RssFile:"))
     }
 
     /// Resident size, in KiB.
@@ -95,6 +96,13 @@ impl Process {
     /// Number of open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
+    }
+
+    /// Its children, the dead ones among them.
+    pub(crate) fn children(&self) -> Vec<Self> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid);
+        let pids = fs::read_to_string(path).unwrap_or_default();
+        pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?)).collect()
     }
 
     /// Children that are dead and not waited for.

@@ -117,13 +117,15 @@ fn a_signal_sent_twice_arrives_twice() {
 #[test]
 fn a_signal_reaches_the_whole_process_group_of_a_rank() {
     let suite = Suite::new();
-    let script = "trap 'echo shell' USR1; sh -c 'trap \"echo child; exit 0\" USR1; \
-                  echo ready; while :; do sleep 0.05; done' & wait $!; wait $!";
-    let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
-    job.shows("ready");
+    let recorders = Recorders::new(&suite, 1, "d");
+    let directory = recorders.directory.display().to_string();
+    let job = suite.ranks(1, "t-signals", &[&directory, "60", "group"]).start();
+    recorders.wait_until_ready();
     job.send(Signal::SIGUSR1);
-    job.shows("shell").shows("child");
-    job.wait().code(0);
+    let once = BTreeMap::from([("SIGUSR1".to_owned(), 1)]);
+    wait_until("both have got it", || ["0", "0.child"].iter().all(|n| recorders.got(n) == once));
+    recorders.stop();
+    job.wait().code(0).quiet();
 }
 
 #[test]

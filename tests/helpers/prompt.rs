@@ -1,6 +1,6 @@
-//! Asks, and waits for the answer: `t-prompt [TEXT] [SECONDS]`.
+//! Asks, and waits for the answer: `t-prompt [TEXT] [SECONDS] [RANK]`.
 //!
-//! Rank 0 writes TEXT ("prompt> ") without a newline, reads one line of stdin and writes
+//! Rank RANK (0) writes TEXT ("prompt> ") without a newline, reads one line of stdin and writes
 //! "answer: LINE". The other ranks exit at once.
 
 use std::io;
@@ -8,7 +8,7 @@ use std::io;
 fn main() {
     let text: String = mpd_tests::argument(0, "prompt> ".to_owned());
     mpd_tests::bound(mpd_tests::argument(1, 60));
-    if mpd_tests::rank() != 0 {
+    if mpd_tests::rank() != mpd_tests::argument(2, 0) {
         return;
     }
     mpd_tests::write_all(io::stdout(), text.as_bytes()).expect("stdout");

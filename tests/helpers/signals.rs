@@ -1,11 +1,12 @@
 //! Records every signal that reaches it, in a directory.
 //!
-//!     t-signals DIRECTORY [SECONDS] [child]
+//!     t-signals DIRECTORY [SECONDS] [child|group]
 //!
 //! Catches INT TERM HUP QUIT USR1 USR2 WINCH TSTP CONT. Writes `ready.NAME` (its pid) once it does,
 //! one line per signal to `got.NAME`, and ends with 0 when a file `stop` appears (or after SECONDS,
 //! 30). NAME is the rank; with `child` a second process in a session of its own does the same under
-//! the name RANK.child. stdin is left alone, stdout gets "ready NAME".
+//! the name RANK.child, with `group` one in the process group of the rank. stdin is left alone, stdout
+//! gets "ready NAME".
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -39,8 +40,9 @@ fn main() {
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .expect("signalfd");
     let name = std::env::var("T_SIGNALS_NAME").unwrap_or_else(|_| mpd_tests::rank().to_string());
-    if mpd_tests::argument(2, String::new()) == "child" {
-        start_child(&name, directory, seconds);
+    let with = mpd_tests::argument(2, String::new());
+    if !with.is_empty() {
+        start_child(&name, directory, seconds, with == "child");
     }
     let mut got = OpenOptions::new()
         .create(true)
@@ -62,12 +64,11 @@ fn main() {
     }
 }
 
-/// In a session of its own, and with nothing to do with the rank's descriptors.
-fn start_child(name: &str, directory: &Path, seconds: u32) {
+/// In a session of its own if it is to be `apart`, and with nothing to do with the rank's descriptors.
+fn start_child(name: &str, directory: &Path, seconds: u32, apart: bool) {
     let here = std::env::current_exe().expect("its own path");
-    let run = here.with_file_name("t-run");
-    let child = Command::new(run)
-        .arg("setsid")
+    let child = Command::new(here.with_file_name("t-run"))
+        .args(apart.then_some("setsid"))
         .arg(here)
         .arg(directory)
         .arg(seconds.to_string())

@@ -27,18 +27,36 @@ pub(crate) struct Rig {
     /// Process ids of the hosts' first processes, by number less one; 0 for one that is off.
     first: Vec<u32>,
     share: tempfile::TempDir,
+    /// Further directories that the hosts see.
+    more: Vec<String>,
+    /// Size of each host's /tmp.
+    room: Option<&'static str>,
     _alone: Flock<File>,
+}
+
+/// What a test wants of its cluster.
+#[derive(Default)]
+pub(crate) struct Wish {
+    /// How many hosts; as many as asked for unless given.
+    pub(crate) hosts: Option<usize>,
+    /// Size of each host's /tmp.
+    pub(crate) room: Option<&'static str>,
+    /// Directories of this machine that the hosts see besides.
+    pub(crate) share: Vec<String>,
 }
 
 /// A cluster of as many hosts as asked for, or none if this machine cannot carry one.
 pub(crate) fn up() -> Option<Rig> {
-    let (hosts, entry) = (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1));
-    assert!((1..=hosts).contains(&entry), "MPD_RIG_ENTRY: no host {entry} of {hosts}");
+    up_as(Wish::default())
+}
+
+/// The same, with more to wish.
+pub(crate) fn up_as(wish: Wish) -> Option<Rig> {
     if setting("MPD_TEST_RIG").is_none() {
         skip("no rig here: it takes root, iproute2, nftables, openssh-server");
         return None;
     }
-    Some(Rig::new(hosts, entry))
+    Some(Rig::new(wish))
 }
 
 /// Whether the daemon that was there first, through which all others entered, is killed before the lines of a
@@ -54,17 +72,30 @@ pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
 }
 
 impl Rig {
-    fn new(hosts: usize, entry: usize) -> Self {
+    fn new(wish: Wish) -> Self {
+        let Wish { hosts, room, share: more } = wish;
+        let (hosts, entry) = match hosts {
+            Some(hosts) => (hosts, 1),
+            None => (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1)),
+        };
+        assert!((1..=hosts).contains(&entry), "MPD_RIG_ENTRY: no host {entry} of {hosts}");
         let lock = File::create("/tmp/mpd-rig-tests.lock").expect("a lock file");
         let alone = Flock::lock(lock, FlockArg::LockExclusive).expect("the only rig");
         // The hosts do not see this machine's /tmp, but for what is shared with them.
         let share =
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
-        let mut rig = Self { hosts, entry, name, first: vec![0; hosts], share, _alone: alone };
+        let first = vec![0; hosts];
+        let mut rig = Self { hosts, entry, name, first, share, more, room, _alone: alone };
         rig.control(&["up", &hosts.to_string()]);
         rig.look_up();
         rig
+    }
+
+    /// Process id of a host's first process, 0 for a host that is off.
+    pub(crate) fn first(&self, host: &str) -> u32 {
+        let number: usize = host.trim_start_matches('h').parse().expect("a host's number");
+        self.first[number - 1]
     }
 
     pub(crate) const fn hosts(&self) -> usize {
@@ -94,15 +125,31 @@ impl Rig {
         std::iter::once(entry).chain(others).collect()
     }
 
-    fn script(&self) -> Command {
+    pub(crate) fn script(&self) -> Command {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/rig.sh");
         let mut command = Command::new(script);
         command
             .env("RIG_NAME", &self.name)
-            .env("RIG_PATH", programs())
-            .env("RIG_SHARE", format!("{} {}", self.share.path().display(), programs().display()))
+            .env("RIG_PATH", format!("{}:{}", programs().display(), helpers().display()))
+            .env("RIG_SHARE", self.shared())
             .stdin(Stdio::null());
+        if let Some(room) = self.room {
+            command.env("RIG_TMP_SIZE", room);
+        }
         command
+    }
+
+    /// What the hosts see of this machine's /tmp.
+    fn shared(&self) -> String {
+        let mut all = vec![self.share.path().display().to_string()];
+        all.extend(self.more.iter().cloned());
+        for directory in [programs(), helpers()] {
+            let directory = directory.display().to_string();
+            if !all.contains(&directory) {
+                all.push(directory);
+            }
+        }
+        all.join(" ")
     }
 
     /// One of the rig's own commands, which has to succeed.
@@ -177,9 +224,7 @@ impl Rig {
     }
 
     fn rundir(&self, host: &str) -> PathBuf {
-        let number: usize = host.trim_start_matches('h').parse().expect("a host's number");
-        let first = self.first[number - 1];
-        PathBuf::from(format!("/proc/{first}/root/tmp/mpd-0-{host}"))
+        PathBuf::from(format!("/proc/{}/root/tmp/mpd-0-{host}", self.first(host)))
     }
 
     /// The ring as the daemon of this host knows it.
@@ -274,6 +319,11 @@ impl Drop for Rig {
 /// The directory of the programs.
 fn programs() -> PathBuf {
     program("mpd").parent().expect("a directory").to_owned()
+}
+
+/// The directory of the helper programs.
+fn helpers() -> PathBuf {
+    program("t-steps").parent().expect("a directory").to_owned()
 }
 
 pub(crate) fn text(output: &Output) -> String {

@@ -1,10 +1,10 @@
 //! The lines of `t-lines`: known to the byte from seed, rank and stream. Each begins with a letter
-//! that names its rank, so that a line can be told even where no label is printed.
+//! or digit that names its rank, so that a line can be told even where no label is printed.
 
 use crate::random::Random;
 
-/// The ranks that a letter can name.
-pub const MAX_RANKS: usize = 26;
+/// The ranks that one character can name.
+pub const MAX_RANKS: usize = NAMES.len();
 
 /// The two streams of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Lines {
     /// The lines that this rank writes to this stream.
     #[must_use]
     pub fn new(seed: u64, rank: usize, stream: Stream, max: usize) -> Self {
-        assert!(rank < MAX_RANKS, "rank {rank} has no letter");
+        assert!(rank < MAX_RANKS, "rank {rank} has no name");
         let salt = 2 * rank + usize::from(stream == Stream::Err);
         let salt = u64::try_from(salt).expect("usize fits u64");
         Self { random: Random::new(seed ^ (salt << 48)), rank, max }
@@ -40,7 +40,7 @@ impl Iterator for Lines {
     fn next(&mut self) -> Option<Vec<u8>> {
         let length = self.random.size(self.max);
         let mut line = Vec::with_capacity(length + 8);
-        line.push(letter(self.rank));
+        line.push(NAMES[self.rank]);
         while line.len() < length {
             let bits = self.random.bits().to_le_bytes();
             line.extend(bits.map(|byte| ALPHABET[usize::from(byte) % ALPHABET.len()]));
@@ -53,13 +53,11 @@ impl Iterator for Lines {
 /// The rank that a line begins with.
 #[must_use]
 pub fn rank_of(line: &[u8]) -> Option<usize> {
-    let letter = line.first()?;
-    letter.is_ascii_uppercase().then(|| usize::from(letter - b'A'))
+    let name = line.first()?;
+    NAMES.iter().position(|known| known == name)
 }
 
-fn letter(rank: usize) -> u8 {
-    b'A' + u8::try_from(rank).expect("below MAX_RANKS")
-}
+const NAMES: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
 /// A tab, a carriage return and bytes that are no UTF-8 are among them; a newline is not.
 const ALPHABET: &[u8] =

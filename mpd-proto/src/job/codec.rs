@@ -12,7 +12,7 @@ use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,7 @@ impl JobSpec {
             w.u32(low as usize);
             w.u32(high as usize);
         }
+        w.flag(self.stdin_switch);
         w.option(self.output.label.as_ref().map(LabelFormat::as_bytes));
         w.flag(self.output.merge);
         w.flag(self.output.timestamp);
@@ -43,6 +44,8 @@ impl JobSpec {
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.flag(self.report_ends);
+        w.flag(self.trace);
+        w.flag(self.preload);
         self.placement.encode(&mut w);
         w.u32(self.environments.len());
         for environment in &self.environments {
@@ -68,6 +71,7 @@ impl JobSpec {
         let tmpdir = r.bytes()?;
         let count = r.count(8)?;
         let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
+        let stdin_switch = r.flag()?;
         let output = OutputSpec {
             label: r.format()?,
             merge: r.flag()?,
@@ -82,6 +86,8 @@ impl JobSpec {
             n => Some(u32::try_from(n).map_err(|_| r.invalid())?),
         };
         let report_ends = r.flag()?;
+        let trace = r.flag()?;
+        let preload = r.flag()?;
         let placement = PlacementSpec::decode(&mut r)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -99,11 +105,14 @@ impl JobSpec {
             alias,
             tmpdir,
             stdin: RankSet::from_ranges(stdin),
+            stdin_switch,
             output,
             on_failure,
             timeout,
             universe_size,
             report_ends,
+            trace,
+            preload,
             placement,
         })
     }
@@ -355,6 +364,7 @@ mod tests {
             alias: Some("name".into()),
             tmpdir: b"/tmp".to_vec(),
             stdin: "0,3-5".parse().unwrap(),
+            stdin_switch: size > 1,
             output: OutputSpec {
                 label: Some(LabelFormat::new(b"%r").unwrap()),
                 merge: true,
@@ -366,6 +376,8 @@ mod tests {
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             report_ends: true,
+            trace: true,
+            preload: true,
             placement: PlacementSpec {
                 hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
                 exclude: vec!["h2".into()],

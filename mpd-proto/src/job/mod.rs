@@ -2,6 +2,7 @@
 //! `mpirun`.
 
 mod codec;
+mod digest;
 mod failure;
 mod secret;
 mod share;
@@ -9,6 +10,7 @@ mod spec;
 mod wish;
 
 pub use codec::InvalidSpec;
+pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};
 pub use secret::JobKey;
 pub use share::{FAN_OUT, InvalidShares, MAX_SHARES, Share, Shares};

@@ -37,6 +37,8 @@ pub struct JobSpec {
     pub tmpdir: Bytes,
     /// The ranks that receive standard input.
     pub stdin: RankSet,
+    /// Whether they can be changed to any others later: then every rank has a pipe.
+    pub stdin_switch: bool,
     /// What happens to the ranks' output.
     pub output: OutputSpec,
     /// What the first failure means.
@@ -47,6 +49,10 @@ pub struct JobSpec {
     pub universe_size: Option<u32>,
     /// Whether the console wants the end of every rank.
     pub report_ends: bool,
+    /// Whether the programs are brought to hosts that lack them.
+    pub preload: bool,
+    /// Whether the console wants the timeline of the launch.
+    pub trace: bool,
     /// Where the ranks run.
     pub placement: PlacementSpec,
 }

@@ -72,10 +72,12 @@ pub enum Heard {
     Keys(Vec<u8>),
     /// Records of output, from below.
     Output(Stream, Vec<u8>),
-    /// A piece of standard input, from above; empty means its end.
+    /// Standard input, from above: see [`crate::stdio::input`].
     Stdin(Vec<u8>),
     /// A piece of the specification, from above.
     Spec(Vec<u8>),
+    /// A piece of a program, from above.
+    File(Vec<u8>),
 }
 
 /// What the peer sent is no frame that it may send.
@@ -122,7 +124,9 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, Inva
         (TreeKind::Output(stream), Side::Below) => Heard::Output(stream, frame),
         (TreeKind::Stdin, Side::Above) => Heard::Stdin(frame),
         (TreeKind::Spec, Side::Above) => Heard::Spec(frame),
-        (TreeKind::Output(_), Side::Above) | (TreeKind::Stdin | TreeKind::Spec, Side::Below) => {
+        (TreeKind::File, Side::Above) => Heard::File(frame),
+        (TreeKind::Output(_), Side::Above)
+        | (TreeKind::Stdin | TreeKind::Spec | TreeKind::File, Side::Below) => {
             return Err(InvalidFrame::Direction(kind));
         }
     }))
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn each_side_says_only_what_it_may() {
-        for kind in [TreeKind::Stdin, TreeKind::Spec] {
+        for kind in [TreeKind::Stdin, TreeKind::Spec, TreeKind::File] {
             let frame = Frame::raw(kind, b"x");
             assert!(heard(Side::Above, &frame).is_ok());
             assert_eq!(heard(Side::Below, &frame), Err(InvalidFrame::Direction(kind)));
@@ -215,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_peer_do_any_harm(bytes: Vec<u8>, code in 0..8_u8, above: bool) {
+        fn no_bytes_of_a_peer_do_any_harm(bytes: Vec<u8>, code in 0..9_u8, above: bool) {
             let from = if above { Side::Above } else { Side::Below };
             let _ = read(from, bytes.clone());
             let _ = read(from, [&[code], &bytes[..]].concat());

@@ -15,8 +15,15 @@ const MAX_COLLECTIVE: usize = (64 << 20) + MAX_CONTROL;
 /// Credit bounds what its owner sends; this is for the small records, whose heads it may not count.
 const MAX_STREAM: usize = 4 * TREE_WINDOW;
 
-const CLASSES: [Class; 6] =
-    [Class::Control, Class::Collective, Class::Err, Class::Out, Class::In, Class::Spec];
+const CLASSES: [Class; 7] = [
+    Class::Control,
+    Class::Collective,
+    Class::Err,
+    Class::Out,
+    Class::In,
+    Class::Spec,
+    Class::File,
+];
 
 /// Frames of one link, in the order of their classes.
 #[derive(Debug, Default)]
@@ -72,7 +79,7 @@ const fn bound(class: Class) -> usize {
     match class {
         Class::Control => MAX_CONTROL,
         Class::Collective => MAX_COLLECTIVE,
-        Class::Err | Class::Out | Class::In => MAX_STREAM,
+        Class::Err | Class::Out | Class::In | Class::File => MAX_STREAM,
         Class::Spec => MAX_SPEC + MAX_TREE_FRAME,
     }
 }
@@ -85,7 +92,7 @@ mod tests {
     use crate::message::TreeKind;
 
     fn kind() -> impl Strategy<Value = TreeKind> {
-        (0..7_u8).prop_map(|code| TreeKind::from_code(code).unwrap())
+        (0..8_u8).prop_map(|code| TreeKind::from_code(code).unwrap())
     }
 
     proptest! {
@@ -123,7 +130,7 @@ mod tests {
                 prop_assert!(outgoing.bytes(class) <= bound(class));
             }
             prop_assert!(outgoing.bytes(class) > bound(class) - MAX_TREE_FRAME);
-            for other in (0..7).filter_map(TreeKind::from_code).filter(|k| k.class() != class) {
+            for other in (0..8).filter_map(TreeKind::from_code).filter(|k| k.class() != class) {
                 prop_assert!(outgoing.push(Frame::raw(other, b"x")).is_ok());
             }
         }

@@ -172,6 +172,10 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::SignalRanks(signal));
             }
+            Down::SignalProcesses { signal } if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::SignalProcesses(signal));
+            }
             Down::Stop { round } if self.phase == Phase::Running => {
                 self.round = round;
                 self.pass_down(down);
@@ -206,6 +210,7 @@ impl Branch {
             }
             Down::Go
             | Down::Signal { .. }
+            | Down::SignalProcesses { .. }
             | Down::Stop { .. }
             | Down::Continue
             | Down::Release
@@ -214,7 +219,8 @@ impl Branch {
             | Down::Discard
             | Down::Tidy => {}
             // Of the process, not of the machine.
-            Down::Spec { .. } | Down::OutputCredit { .. } | Down::Pulse => {}
+            Down::Spec { .. } | Down::Preloads { .. } | Down::OutputCredit { .. } | Down::Pulse => {
+            }
         }
     }
 
@@ -312,7 +318,11 @@ impl Branch {
                 }
             }
             // Of the process, not of the machine.
-            Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Lacks { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 
@@ -336,7 +346,10 @@ impl Branch {
         for (member, problem) in members {
             let over = self.children.iter().find(|child| child.members.contains(&member));
             match over.map(|child| (child.place, child.ready, child.member == member)) {
-                Some((place, false, true)) => self.child_lost(place, problem),
+                Some((place, false, true)) => {
+                    self.push(Output::GiveUp(place));
+                    self.child_lost(place, problem);
+                }
                 Some((_, false, false)) => self.say(Up::Lost { member, problem }),
                 Some((_, true, _)) | None => {}
             }
@@ -458,6 +471,8 @@ impl Branch {
             | Up::Tidied
             | Up::Lost { .. }
             | Up::Notice { .. }
+            | Up::Lacks { .. }
+            | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
             | Up::Pulse => self.say(up),
@@ -533,7 +548,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         }
         Up::Initialized { ranks: some }
         | Up::Finalized { ranks: some }
-        | Up::Entered { ranks: some } => !some.is_empty() && is_within(some, ranks),
+        | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
         Up::Ready
         | Up::StartFailed { .. }
@@ -545,18 +560,11 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Tidied
         | Up::Lost { .. }
         | Up::Notice { .. }
+        | Up::Lacks { .. }
+        | Up::Trace { .. }
         | Up::StdinCredit { .. }
         | Up::StdinUnwanted { .. }
         | Up::Pulse => true,
     };
     something.then_some(up)
-}
-
-/// Whether all of `some` are in `all`, without going through them one by one: a peer may have written
-/// "all".
-fn is_within(some: &RankSet, all: &RankSet) -> bool {
-    some.ranges().iter().all(|&(low, high)| {
-        let at = all.ranges().partition_point(|range| range.1 < low);
-        all.ranges().get(at).is_some_and(|range| range.0 <= low && high <= range.1)
-    })
 }

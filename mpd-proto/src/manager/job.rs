@@ -112,7 +112,7 @@ pub(super) struct Job {
     /// Counts the commands to stop.
     round: u32,
     /// Signals that came before all ranks were there.
-    early: Vec<u8>,
+    early: Vec<Down>,
     limit: Option<Duration>,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
@@ -184,7 +184,12 @@ impl Job {
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
             Up::Tidied => self.tidied(),
-            Up::Stopped { .. } | Up::StdinCredit { .. } | Up::StdinUnwanted { .. } | Up::Pulse => {}
+            Up::Stopped { .. }
+            | Up::Lacks { .. }
+            | Up::Trace { .. }
+            | Up::StdinCredit { .. }
+            | Up::StdinUnwanted { .. }
+            | Up::Pulse => {}
         }
     }
 
@@ -236,12 +241,12 @@ impl Job {
 
     /// A signal for ranks that are not all there yet waits for them. One that means the end also means
     /// that nobody waits for a reader any more.
-    pub(super) fn signal(&mut self, now: Time, signal: u8) {
+    pub(super) fn signal(&mut self, now: Time, signal: u8, command: Down) {
         match self.phase {
             // One that is pending already does not become two, as everywhere.
-            Phase::Preparing | Phase::Starting if self.early.contains(&signal) => {}
-            Phase::Preparing | Phase::Starting => self.early.push(signal),
-            Phase::Running | Phase::Ending => self.command(Down::Signal { signal }),
+            Phase::Preparing | Phase::Starting if self.early.contains(&command) => {}
+            Phase::Preparing | Phase::Starting => self.early.push(command),
+            Phase::Running | Phase::Ending => self.command(command),
             Phase::Killing | Phase::Draining | Phase::Tidying | Phase::Over => {}
         }
         if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
@@ -335,8 +340,8 @@ impl Job {
         if let Some(limit) = self.limit {
             self.timers.set(Timer::Limit, now + limit);
         }
-        for signal in std::mem::take(&mut self.early) {
-            self.command(Down::Signal { signal });
+        for command in std::mem::take(&mut self.early) {
+            self.command(command);
         }
         if std::mem::take(&mut self.suspended) {
             self.suspend(now);

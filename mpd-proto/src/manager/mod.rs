@@ -2,8 +2,8 @@
 //!
 //! [`Manager`] holds every decision of a manager process; the process itself only owns descriptors.
 //! It does not read output, speak PMI or look at processes: it is told, and says what to do. Every
-//! manager is a [`branch`] of the tree: it carries commands down and words up. The one on the console's
-//! host is the root, which decides for all ranks what is commanded: the [`job`]. A job of one host is a
+//! manager is a `branch` of the tree: it carries commands down and words up. The one on the console's
+//! host is the root, which decides for all ranks what is commanded: the `job`. A job of one host is a
 //! tree of one.
 
 mod branch;
@@ -77,8 +77,10 @@ pub enum Input {
     Aborted(Rank, i32, String),
     /// A rank's PMI connection cannot be continued.
     BrokeProtocol(Rank, String),
-    /// The console forwards a signal.
+    /// The console forwards a signal, or somebody sends one.
     Signal(u8),
+    /// The same for the ranks' own processes, without the others of their groups.
+    SignalProcesses(u8),
     /// `^C`.
     Interrupt,
     /// The terminal is gone.
@@ -128,8 +130,12 @@ pub enum Output {
     ToChildren(Down),
     /// Send this to the manager above.
     ToParent(Up),
+    /// The manager at this place, directly below, will not come: wait for no link and no output of it.
+    GiveUp(usize),
     /// Send the signal to the process group of every rank that lives.
     SignalRanks(u8),
+    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    SignalProcesses(u8),
     /// Stop every descendant, then say [`Input::TreeStopped`].
     StopTree,
     /// Continue every descendant.
@@ -223,7 +229,12 @@ impl Manager {
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
-            Input::Signal(signal) => self.at_root(|job| job.signal(now, signal)),
+            Input::Signal(signal) => {
+                self.at_root(|job| job.signal(now, signal, Down::Signal { signal }));
+            }
+            Input::SignalProcesses(signal) => {
+                self.at_root(|job| job.signal(now, signal, Down::SignalProcesses { signal }));
+            }
             Input::Interrupt => self.at_root(|job| job.interrupt(now, SIGINT)),
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),

@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, Rank};
+use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
+use crate::message::top::HostTop;
+use crate::message::trace::Span;
+use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName, Instance, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
@@ -33,6 +36,9 @@ pub enum RingRequest {
     ExitAll,
     /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
     Jobs,
+    /// What hosts and ranks use of their machines: [`ConsoleReply::Top`], several times if there are
+    /// many.
+    Top,
     /// The job shall end: [`ConsoleReply::Done`] as soon as its root manager is told, or refused if there
     /// is none.
     KillJob {
@@ -47,6 +53,14 @@ pub enum RingRequest {
         signal: u8,
         /// Only to the rank's own process, not to its process group.
         single: bool,
+    },
+    /// Other ranks of the job shall receive standard input from now on: answered as
+    /// [`RingRequest::KillJob`], and refused where a rank cannot.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
@@ -113,6 +127,15 @@ pub enum ConsoleReply {
         me: DaemonName,
         /// What runs where, this host first, then in the order of the ring.
         jobs: Vec<HostedPart>,
+        /// Live members that did not answer in time.
+        missing: Vec<DaemonName>,
+        /// Whether another reply follows.
+        more: bool,
+    },
+    /// What hosts and ranks use, or a part of it.
+    Top {
+        /// This host first, then in the order of the ring. A host that comes again has more ranks.
+        hosts: Vec<HostTop>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
         /// Whether another reply follows.
@@ -270,12 +293,33 @@ pub enum JobNews {
         /// The failure.
         failure: Failure,
     },
-    /// The ends of consecutive ranks, sent at the end if the specification asks for them.
+    /// The ends of ranks of one host, sent at the end if the specification asks for them.
     Ends {
-        /// The first of them.
-        first: Rank,
-        /// Process id and end of each.
+        /// The host.
+        host: String,
+        /// The ranks.
+        ranks: RankSet,
+        /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
+    },
+    /// What a host and its ranks did when, at the end, if the specification asks for it. By the clock
+    /// of the root manager's host, as far as it is known to differ.
+    Trace {
+        /// Where.
+        host: DaemonName,
+        /// Some of the spans.
+        spans: Vec<Span>,
+    },
+    /// How far the words of the launch travelled, at the end, if the specification asks for the
+    /// timeline.
+    Hops {
+        /// Hosts of the job.
+        hosts: u32,
+        /// Most forwarding steps to any host that was told of the job; none if no other host was, or
+        /// the daemon did not say.
+        scatter: Option<u32>,
+        /// Steps from the root manager to the deepest one.
+        tree: u32,
     },
     /// Something worth a line to the user that is not the end of the job.
     Notice {

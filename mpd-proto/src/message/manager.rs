@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::id::JobId;
+use crate::id::{JobId, Rank};
 use crate::job::{JobKey, Shares};
 use crate::message::console::RingRequest;
-use crate::message::jobs::{MAX_RUNS, RankRun};
+use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
+use crate::message::trace::Span;
+use crate::rankset::RankSet;
 use crate::ring::{DaemonName, Instance};
 
 /// First message on a connection to the daemon's Unix socket.
@@ -59,6 +61,8 @@ pub enum ManagerOrder {
     Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
+    /// Count what the ranks here have written: [`ManagerReport::Written`].
+    CountOutput,
     /// A request by way of a daemon: send the signal to every rank. For the root manager.
     Signal {
         /// Its number.
@@ -66,11 +70,25 @@ pub enum ManagerOrder {
         /// Only to the rank's own process, not to its process group.
         single: bool,
     },
+    /// A request by way of a daemon: these ranks receive standard input from now on. For the root
+    /// manager.
+    SwitchStdin {
+        /// Who receives.
+        ranks: RankSet,
+    },
     /// A manager of this job connected to the daemon's port; the connection travels with the first byte
     /// as a descriptor.
     Link {
         /// What was read from it so far: its hello, as hexadecimal digits.
         hello: String,
+    },
+    /// All hosts that answer have been told of the job. For the root manager, if the specification
+    /// asks for the timeline.
+    Launched {
+        /// How long that took.
+        scatter: Span,
+        /// Most forwarding steps to any member.
+        depth: u32,
     },
     /// Hosts of the job that could not be told of it. For the root manager.
     Missing {
@@ -110,6 +128,8 @@ pub struct StartJob {
     pub spec_bytes: u32,
     /// What placement has to say to the user, a line each; for the root.
     pub notices: Vec<String>,
+    /// What the daemon did for the launch before this, if the specification asks for it; for the root.
+    pub spans: Vec<Span>,
 }
 
 /// Manager to daemon.
@@ -125,10 +145,26 @@ pub enum ManagerReport {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
     },
+    /// Which ranks can receive standard input if they are told to: of the root manager, once its ranks
+    /// are started and for each new daemon.
+    Receivers {
+        /// They, of the ranks that there are.
+        can: RankSet,
+        /// How many ranks the job has.
+        size: u32,
+    },
+    /// What ranks here have written to output and error so far, as far as it was read.
+    Written {
+        /// Bytes of each.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
+        counts: Vec<(Rank, u64)>,
+    },
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code given to the console.
         code: u8,
+        /// Whether managers below had not connected: they may be about to, in vain.
+        unlinked: bool,
     },
 }
 

@@ -8,6 +8,8 @@ mod jobs;
 mod manager;
 mod order;
 mod ring;
+mod top;
+mod trace;
 mod tree;
 
 pub use console::{
@@ -20,7 +22,11 @@ pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{
     Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
 };
-pub use tree::{Class, Down, MAX_LISTED, MAX_TREE_FRAME, TREE_WINDOW, TreeKind, Up};
+pub use top::{HostTop, HostUse, RankUse, RunUse};
+pub use trace::{Exchange, MAX_SPANS, Phase, Span};
+pub use tree::{
+    Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TREE_FRAME, Preload, TREE_WINDOW, TreeKind, Up,
+};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

@@ -7,6 +7,8 @@ use crate::bounded::at_most;
 use crate::id::JobId;
 use crate::job::{JobKey, Shares};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
+use crate::message::top::{HostUse, RunUse};
+use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 
 /// Acted on once by each member.
@@ -24,9 +26,20 @@ pub enum Order {
     LeaveAll,
     /// Hosts that have a share start a manager for the job.
     Launch(Launch),
+    /// The job ended before all its managers had connected: those that look for the one above need not.
+    Cancel {
+        /// Which.
+        job: JobId,
+    },
     /// Say which jobs run here: [`OrderAnswer::Jobs`].
     ListJobs {
         /// An answer has little room: this part of what there is to say, counted from 0.
+        page: u32,
+    },
+    /// Say what the ranks here use: [`OrderAnswer::Top`].
+    Top {
+        /// An answer has little room: this part of what there is to say, counted from 0. With part 0
+        /// managers are told to count output, for the next time that this is asked.
         page: u32,
     },
     /// Where the root manager of the job is, the job is ended.
@@ -42,6 +55,13 @@ pub enum Order {
         signal: u8,
         /// Only the rank's own process, not its process group.
         single: bool,
+    },
+    /// Where the root manager of the job is, it gives standard input to these ranks from now on.
+    SwitchStdin {
+        /// Which.
+        job: JobRef,
+        /// Who receives.
+        ranks: RankSet,
     },
 }
 
@@ -91,6 +111,16 @@ pub enum OrderAnswer {
         /// A part of it.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         jobs: Vec<JobPart>,
+        /// Whether there is a next page.
+        more: bool,
+    },
+    /// What is used here.
+    Top {
+        /// This machine.
+        machine: HostUse,
+        /// Some of the ranks.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
+        runs: Vec<RunUse>,
         /// Whether there is a next page.
         more: bool,
     },

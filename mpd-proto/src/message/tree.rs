@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::Rank;
-use crate::job::{Failure, RankEnd};
+use crate::job::{Digest, Failure, RankEnd};
 use crate::joblink::MAX_TEXT;
+use crate::message::trace::{MAX_SPANS, Span};
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 use crate::stdio::Stream;
@@ -23,6 +24,24 @@ pub const MAX_TREE_FRAME: usize = 128 * 1024;
 
 /// Most ends or process ids in one message: more are sent as several.
 pub const MAX_LISTED: usize = 2048;
+
+/// Most programs that are brought to other hosts, and most in one message.
+pub const MAX_PRELOADS: usize = 512;
+
+/// A program that is brought to hosts that lack it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preload {
+    /// Whose program, counted from 0.
+    pub argset: u32,
+    /// Number of the file, counted from 0 in the order in which they come; several argsets may have
+    /// the same.
+    pub file: u32,
+    /// What it is.
+    pub digest: Digest,
+    /// How long it is.
+    pub bytes: u64,
+}
 
 /// What is sent first. A class waits only for those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +58,8 @@ pub enum Class {
     In,
     /// The specification, before anything else runs.
     Spec,
+    /// Programs, before anything runs.
+    File,
 }
 
 /// First byte of a frame on a job link: what the rest is.
@@ -56,6 +77,8 @@ pub enum TreeKind {
     Stdin,
     /// A piece of the encoded specification.
     Spec,
+    /// The next piece of a program: its number as four bytes, big-endian, and the bytes.
+    File,
 }
 
 impl TreeKind {
@@ -69,6 +92,7 @@ impl TreeKind {
             Self::Output(Stream::Err) => 4,
             Self::Stdin => 5,
             Self::Spec => 6,
+            Self::File => 7,
         }
     }
 
@@ -82,6 +106,7 @@ impl TreeKind {
             4 => Self::Output(Stream::Err),
             5 => Self::Stdin,
             6 => Self::Spec,
+            7 => Self::File,
             _ => return None,
         })
     }
@@ -95,6 +120,7 @@ impl TreeKind {
             Self::Output(Stream::Err) => Class::Err,
             Self::Stdin => Class::In,
             Self::Spec => Class::Spec,
+            Self::File => Class::File,
         }
     }
 }
@@ -108,10 +134,24 @@ pub enum Down {
         /// How many.
         bytes: u32,
     },
+    /// Programs that there are to have, if the specification says so; answered by [`Up::Lacks`] of those
+    /// that lack some.
+    Preloads {
+        /// Some of them.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_PRELOADS>")]
+        files: Vec<Preload>,
+        /// Whether others follow.
+        more: bool,
+    },
     /// Everybody is ready: start the ranks.
     Go,
     /// Send the signal to the process group of every rank that lives.
     Signal {
+        /// Its number.
+        signal: u8,
+    },
+    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    SignalProcesses {
         /// Its number.
         signal: u8,
     },
@@ -149,6 +189,12 @@ pub enum Down {
 pub enum Up {
     /// All that can be checked beforehand is well, here and below.
     Ready,
+    /// Send the programs of these numbers, in this order.
+    Lacks {
+        /// Which.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_PRELOADS>")]
+        files: Vec<u32>,
+    },
     /// A check before the start, or the start of a rank, failed.
     StartFailed {
         /// Where.
@@ -231,6 +277,19 @@ pub enum Up {
         /// The line.
         text: String,
     },
+    /// What a manager and its ranks did when, if the specification asks for it; before
+    /// [`Up::Tidied`]. Times are by the clock of the manager that sends this.
+    Trace {
+        /// Whose spans these are.
+        place: u32,
+        /// When the sender heard [`Down::Go`], in microseconds since 1970; 0 if it did not.
+        heard_us: u64,
+        /// When it sends this.
+        told_us: u64,
+        /// Some of them.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_SPANS>")]
+        spans: Vec<Span>,
+    },
     /// So many further bytes of standard input may be sent down.
     StdinCredit {
         /// How many.
@@ -293,7 +352,7 @@ mod tests {
     #[test]
     fn every_kind_reads_back_from_its_byte() {
         let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
-        assert_eq!(kinds.len(), 7);
+        assert_eq!(kinds.len(), 8);
         assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
     }
 

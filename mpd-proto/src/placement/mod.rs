@@ -16,7 +16,9 @@
 //!
 //! Nothing here knows of instances, managers or links: [`crate::job::Shares`] are made of the result.
 
+pub mod binding;
 mod error;
+mod group;
 mod members;
 mod pool;
 #[cfg(test)]
@@ -26,8 +28,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 pub use error::PlacementError;
+pub use group::{Group, GroupKey, group_of};
 
-use crate::id::Rank;
 use crate::job::{HostWish, JobSpec, MAX_SHARES, PlacementSpec};
 use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName};
@@ -67,17 +69,6 @@ pub struct PlacedHost {
     pub ranks: RankSet,
 }
 
-/// A rank's group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Which group, from 0.
-    pub number: u32,
-    /// The rank's number within it, from 0.
-    pub rank: u32,
-    /// How many ranks it has; the last group can have fewer than the others.
-    pub size: u32,
-}
-
 /// Places the ranks of `spec`, which has passed [`JobSpec::check`], on `members`, each of which is
 /// there once. `origin` is the console's host, one of them.
 ///
@@ -104,14 +95,6 @@ pub fn place(
         low = high + 1;
     }
     places.finish()
-}
-
-/// The group of `rank`; none without groups.
-pub fn group_of(spec: &JobSpec, rank: Rank) -> Option<Group> {
-    let most = spec.placement.group?.max(1);
-    let (number, at) = (rank.0 / most, rank.0 % most);
-    let left = spec.size().checked_sub(rank.0 - at).filter(|&left| left > at)?;
-    Some(Group { number, rank: at, size: left.min(most) })
 }
 
 /// Which ranks run where, on one line: `(h1:0-3)(h2:4,6)`, in the order given; hosts without ranks

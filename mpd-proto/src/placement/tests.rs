@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Rank;
 use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
@@ -52,11 +53,14 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         alias: None,
         tmpdir: b"/tmp".to_vec(),
         stdin: RankSet::none(),
+        stdin_switch: false,
         output: OutputSpec::default(),
         on_failure: OnFailure::End,
         timeout: None,
         universe_size: None,
         report_ends: false,
+        trace: false,
+        preload: false,
         placement,
     }
 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::id::Rank;
 use crate::rankset::RankSet;
+use crate::stdio::leaf::Record;
 use crate::stdio::record::{InvalidItem, Item, Items, MAX_PAYLOAD};
 
 /// The receiving end of one stream of one link.
@@ -78,7 +79,7 @@ impl Inflow {
     fn check(&self, item: &Item<'_>, open: Option<Rank>) -> Result<Option<Rank>, InvalidInflow> {
         let known = match item {
             Item::Piece { rank, .. } => self.ranks.contains(*rank),
-            Item::Merged { ranks, .. } | Item::Ended { ranks } => is_within(ranks, &self.ranks),
+            Item::Merged { ranks, .. } | Item::Ended { ranks } => ranks.is_within(&self.ranks),
         };
         if !known {
             return Err(InvalidInflow::Stranger);
@@ -115,6 +116,18 @@ impl Inflow {
         item
     }
 
+    /// Nothing more will come: a line that stands open ends here.
+    pub fn break_off(&mut self) {
+        if let Some(rank) = self.open.take() {
+            let record = Record { begin: false, end: true, head: &[], body: &[] };
+            let mut payload = Vec::new();
+            Item::Piece { rank, time: None, record }.encode(&mut payload);
+            // On our own account: the other end had no credit for it.
+            self.window += payload.len();
+            self.payloads.push_back(payload);
+        }
+    }
+
     /// Bytes not yet taken.
     pub const fn waiting(&self) -> usize {
         self.window - self.credit - self.taken
@@ -133,13 +146,4 @@ impl Inflow {
         self.credit += self.taken;
         u32::try_from(std::mem::take(&mut self.taken)).ok()
     }
-}
-
-/// Whether every rank of `part` is in `whole`.
-fn is_within(part: &RankSet, whole: &RankSet) -> bool {
-    let whole = whole.ranges();
-    part.ranges().iter().all(|&(low, high)| {
-        let at = whole.partition_point(|&(_, last)| last < low);
-        whole.get(at).is_some_and(|&(first, last)| first <= low && high <= last)
-    })
 }

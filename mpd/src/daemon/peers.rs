@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_io::clock::wall;
 use mpd_io::conn::{Conn, Filled};
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::job::{JobSpec, MAX_SPEC};
-use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
+use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, Phase, RingRequest, Span, VERSION};
 use mpd_proto::{JobId, Time};
 use nix::unistd::geteuid;
 
@@ -289,13 +290,17 @@ fn submit(
     submission: &Submission,
 ) -> anyhow::Result<()> {
     let (jobs, spec) = (&mut hands.jobs, &submission.spec);
+    let began_us = wall();
     let Plan { shares, notices } = match &ring {
         Some(ring) => ring.place(spec)?,
         None => placement::alone(jobs.name(), spec)?,
     };
+    let took_us = wall().saturating_sub(began_us);
+    let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
     let launch = jobs.plan(spec, shares)?;
-    let announcement = Announcement::new(&launch)?;
-    jobs.start_root(&launch, console, submission, notices)?;
+    let announcement = Announcement::new(&launch, spec.trace)?;
+    let spans = spec.trace.then_some(placement).into_iter().collect();
+    jobs.start_root(&launch, console, submission, (notices, spans))?;
     if let (Some(ring), Some(announcement)) = (ring, announcement) {
         ring.announce(&mut hands, announcement);
     }
@@ -383,7 +388,9 @@ impl Peer {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
-                    ManagerReport::Ended { code } => jobs.ended(job, code),
+                    ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
+                    ManagerReport::Written { counts } => jobs.written(job, counts),
+                    ManagerReport::Ended { code, unlinked } => jobs.ended(job, code, unlinked),
                 }
                 Ok(Some(Verdict::Keep))
             }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use mpd_io::random;
-use mpd_proto::job::{JobSpec, Share, Shares};
+use mpd_proto::job::{FAN_OUT, JobSpec, Share, Shares};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
 
@@ -37,10 +37,14 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
 
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
-    let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    let mut shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    // Only those with managers below are ever dialed.
+    let parents = 1 + shares.len().saturating_sub(2) / FAN_OUT;
+    shares.iter_mut().skip(parents).for_each(|share| share.addresses.clear());
+    let shares = Shares::new(shares, spec.size())?;
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
-    Ok(Plan { shares: Shares::new(shares, spec.size())?, notices })
+    Ok(Plan { shares, notices })
 }
 
 fn candidate(record: &Record) -> Candidate {

@@ -7,22 +7,26 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::Events;
 use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::Down;
+use mpd_proto::message::{Down, Phase};
 
 use super::Means;
 use super::branches::{End, News};
 use super::daemon::Told;
 
-/// The encoded specification.
+/// The encoded specification; `None` if there is none to come, since the job is over or the manager above
+/// is lost. Nothing was begun here then.
 ///
 /// # Errors
-/// Why there will be none: the manager above is lost, or the job is over already.
-pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
+/// What came cannot be taken.
+pub(crate) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
     let mut wanted = None;
     let mut encoded = Vec::new();
     let mut events = Events::with_capacity(64);
+    means.trace.begin(means.clock.now(), Phase::Link, None);
     loop {
-        serve_daemon(means)?;
+        if serve_daemon(means) == Wanted::No {
+            return Ok(None);
+        }
         let now = means.clock.now();
         means.branches.turn(means.poll.registry(), now);
         while let Some(news) = means.branches.pop() {
@@ -31,11 +35,19 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
                     wanted = Some(bytes as usize).filter(|&bytes| bytes <= MAX_SPEC);
                     wanted.context("the specification is too long")?;
                 }
+                News::Up(End::Parent) => {
+                    means.trace.end(now, Phase::Link, None);
+                    means.trace.begin(now, Phase::Specification, None);
+                }
                 News::Spec(bytes) => encoded.extend_from_slice(&bytes),
-                News::Down(Down::Kill | Down::Tidy) => bail!("ended before the start"),
-                News::Lost { end: End::Parent, host, problem } => bail!("host {host}: {problem}"),
-                // Those below find that this host is lost, too.
-                News::Lost { end: End::Child(_), host, problem } => bail!("host {host}: {problem}"),
+                // It may overtake the specification.
+                News::Down(word @ Down::Preloads { .. }) => means.early.push(word),
+                News::Down(Down::Kill | Down::Tidy) => return Ok(None),
+                // If it is one below that is lost, those above see that we are, too.
+                News::Lost { host, problem, .. } => {
+                    log::warn!("host {host}: {problem}");
+                    return Ok(None);
+                }
                 _ => {}
             }
         }
@@ -46,31 +58,43 @@ pub(crate) fn specification(means: &mut Means) -> Result<Vec<u8>> {
             if encoded.len() > wanted {
                 bail!("the specification is longer than announced");
             }
-            return Ok(encoded);
+            means.trace.end(means.clock.now(), Phase::Specification, None);
+            return Ok(Some(encoded));
         }
         if means.signals.pending().iter().any(|&signal| signal != libc::SIGCHLD) {
-            bail!("told to end before the start");
+            return Ok(None);
         }
         wait(means, &mut events)?;
     }
 }
 
-fn serve_daemon(means: &mut Means) -> Result<()> {
+/// Whether the daemon still wants the job to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    No,
+}
+
+fn serve_daemon(means: &mut Means) -> Wanted {
     if !means.daemon.has_work() {
-        return Ok(());
+        return Wanted::Yes;
     }
     let now = means.clock.now();
     let (told, _) = means.daemon.hear();
     for word in told {
         match word {
-            Told::Kill => bail!("killed before the start"),
+            Told::Kill => return Wanted::No,
             Told::Link(fd, hello) => {
                 means.branches.adopt(means.poll.registry(), now, fd, &hello);
             }
-            Told::Signal { .. } | Told::Missing(_) => {}
+            Told::Signal { .. }
+            | Told::SwitchStdin(_)
+            | Told::CountOutput
+            | Told::Missing(_)
+            | Told::Launched(..) => {}
         }
     }
-    Ok(())
+    Wanted::Yes
 }
 
 fn wait(means: &mut Means, events: &mut Events) -> Result<()> {

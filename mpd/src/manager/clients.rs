@@ -1,24 +1,22 @@
 //! The ranks: their process, pipes and PMI socket. Owns descriptors, decides nothing.
 
-use std::ffi::CString;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::spawn::{Spawn, SpawnError};
-use mpd_proto::Rank;
+use mpd_io::spawn::{Extra, Spawn, SpawnError};
 use mpd_proto::job::RankEnd;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
 
-use super::start::{PMI_FD, variables_of};
+use super::start::PMI_FD;
 
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
 const PIPE_BYTES: i32 = 256 * 1024;
@@ -71,6 +69,8 @@ pub(crate) struct Source {
     pub(crate) blocked: bool,
     /// In the queue of sources to be read.
     pub(crate) queued: bool,
+    /// Bytes read so far.
+    pub(crate) taken: u64,
 }
 
 /// The PMI connection of a rank.
@@ -112,7 +112,7 @@ impl Client {
     pub(crate) fn start(
         &mut self,
         registry: &Registry,
-        (rank, local, first_token): (Rank, usize, usize),
+        (extra, first_token): (Extra<'_>, usize),
         enlarge: bool,
         spawn: &Spawn,
         (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
@@ -128,8 +128,7 @@ impl Client {
         };
         let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
-        let variables: Vec<CString> = variables_of(rank, local);
-        let pid = spawn.start(&descriptors, &variables, cgroup)?;
+        let pid = spawn.start(&descriptors, extra, cgroup)?;
         self.pid = Some(pid);
         self.number = pid.as_raw().unsigned_abs();
         let watch = |fd: RawFd, end: End, interest| {
@@ -159,6 +158,13 @@ impl Client {
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid {
             let _ = killpg(pid, signal);
+        }
+    }
+
+    /// Sends `signal` to the rank's own process alone, if it has not been reaped.
+    pub(crate) fn signal_alone(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            let _ = kill(pid, signal);
         }
     }
 }

@@ -10,11 +10,14 @@ use mio::{Interest, Registry, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
+use mpd_proto::RankSet;
 use mpd_proto::channel::hello::HELLO;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::hex;
 use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::{ConsoleReply, ManagerOrder, ManagerReport, Opening, StartJob, VERSION};
+use mpd_proto::message::{
+    ConsoleReply, ManagerOrder, ManagerReport, Opening, Span, StartJob, VERSION,
+};
 use mpd_proto::ring::DaemonName;
 
 use super::DAEMON;
@@ -31,9 +34,14 @@ pub(crate) enum Told {
         /// Only the ranks' own processes.
         single: bool,
     },
+    /// Who receives standard input from now on.
+    SwitchStdin(RankSet),
     /// A manager of this job connected: the connection, and its hello.
     Link(OwnedFd, Vec<u8>),
+    CountOutput,
     Missing(Vec<(DaemonName, String)>),
+    /// How long the scatter took, and its depth.
+    Launched(Span, u32),
 }
 
 /// See the module.
@@ -98,9 +106,25 @@ impl Daemon {
     pub(crate) fn hear(&mut self) -> (Vec<Told>, bool) {
         let mut told = Vec::new();
         self.ready = false;
+        // What came with the job may be links already, and no more is read before those are taken.
+        self.take_orders(&mut told);
         let Some(conn) = &mut self.conn else { return (told, true) };
         let filled = conn.fill();
-        loop {
+        self.take_orders(&mut told);
+        match filled {
+            Ok(Filled::Empty) => {}
+            Ok(Filled::More) => self.ready = true,
+            Ok(Filled::Closed) => self.conn = None,
+            Err(e) => {
+                log::warn!("the daemon cannot be heard: {e}");
+                self.conn = None;
+            }
+        }
+        (told, self.conn.is_some())
+    }
+
+    fn take_orders(&mut self, told: &mut Vec<Told>) {
+        while let Some(conn) = &mut self.conn {
             match conn.next_frame() {
                 Ok(Some((_, payload))) => match frame::decode_message(payload) {
                     Ok(order) => told.extend(understood(order, conn)),
@@ -109,19 +133,13 @@ impl Daemon {
                         self.refused |= matches!(refusal, Ok(ConsoleReply::Refused { .. }));
                     }
                 },
-                Ok(None) => break,
-                Err(_) => {
+                Ok(None) => return,
+                Err(e) => {
+                    log::warn!("the daemon broke the protocol: {e}");
                     self.conn = None;
-                    return (told, false);
                 }
             }
         }
-        match filled {
-            Ok(Filled::Empty) => {}
-            Ok(Filled::More) => self.ready = true,
-            Ok(Filled::Closed) | Err(_) => self.conn = None,
-        }
-        (told, self.conn.is_some())
     }
 
     pub(crate) const fn has_work(&self) -> bool {
@@ -169,7 +187,10 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
     Some(match order {
         ManagerOrder::Kill => Told::Kill,
         ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
+        ManagerOrder::SwitchStdin { ranks } => Told::SwitchStdin(ranks),
+        ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
+        ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];

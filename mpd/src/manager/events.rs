@@ -1,13 +1,16 @@
 //! One turn of the manager's loop: who is served, in which order, and how much.
 
 use mio::event::Event;
-use mpd_io::spawn::{SpawnError, Step};
+use mpd_io::cpus::CpuMask;
+use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
+use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -59,6 +62,7 @@ impl Process {
         self.serve_console();
         self.serve_daemon();
         self.serve_branches();
+        self.stage();
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {
@@ -70,30 +74,32 @@ impl Process {
         self.serve_sources();
         self.expire();
         self.serve_flows();
-        // Behind all that was read or expired: it may have opened a gate.
-        self.flush_outputs();
         let now = self.now();
         self.machine.flush(now);
         self.perform_outputs();
         self.move_output();
+        // Behind all that was read, expired or sent: it may have opened a gate.
+        self.flush_outputs();
         self.flush_pmi();
         self.branches.flush();
         self.review_drain();
+        self.move_output();
         self.branches.flush();
         self.console.flush();
         self.daemon.flush();
     }
 
-    /// While what is left is being written: whether it moves, and whether it is done.
+    /// While what is left is being written, here or on its way from below: whether it moves, and whether it
+    /// is done.
     fn review_drain(&mut self) {
-        if !self.draining {
+        if !self.ending {
             return;
         }
         let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
         if std::mem::replace(&mut self.taken, taken) != taken {
             self.tell(Input::DrainGoesOn);
         }
-        if self.is_drained() {
+        if self.draining && self.is_drained() {
             self.draining = false;
             self.tell(Input::Drained);
         }
@@ -108,8 +114,14 @@ impl Process {
         for word in told {
             match word {
                 Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, .. } => self.tell(Input::Signal(signal)),
-                Told::Missing(members) => self.tell(Input::Missing(members)),
+                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Signal { signal, single: true } => {
+                    self.tell(Input::SignalProcesses(signal));
+                }
+                Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
+                Told::Missing(members) => self.miss(members),
+                Told::CountOutput => self.report_written(),
+                Told::Launched(scatter, depth) => self.launched(scatter, depth),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
                 }
@@ -147,6 +159,7 @@ impl Process {
                 Dead::NoChildren => {
                     if std::mem::take(&mut self.killing) {
                         self.timers.stop(Timer::Kill);
+                        self.end_span(Phase::Kill, None);
                         self.tell(Input::TreeGone);
                     }
                     return;
@@ -166,6 +179,7 @@ impl Process {
         self.serve_pmi_to_the_end(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
+        self.end_span(Phase::Run, Some(rank));
         self.clients[rank].pid = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
@@ -194,24 +208,31 @@ impl Process {
         let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
         self.tell(Input::Pids(pids));
         if self.starting.is_none() {
+            self.end_span(Phase::Go, None);
             self.report_ranks();
             self.tell(Input::Started);
         }
     }
 
     fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
+        self.begin_span(Phase::Spawn, Some(rank));
         let mut client = Client::new(self.facts(rank));
         let spawn = &self.spawns[&self.spec.argset_of(rank)];
-        let fed = self.spec.stdin.contains(rank);
+        let variables = start::variables_of((&self.spec, &self.order), rank, local);
+        let cpus = CpuMask::of(self.bindings.cpus(local));
+        let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
+        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (rank, local, FIRST_RANK + local * TOKENS),
+            (extra, FIRST_RANK + local * TOKENS),
             self.clients.size() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),
         );
+        self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.pid {
+            self.begin_span(Phase::Run, Some(rank));
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);
         }
@@ -229,6 +250,13 @@ impl Process {
             }
             StartError::Spawn(SpawnError::Child { step: Step::Directory, error }) => {
                 start::cannot_enter(&argset.directory, error)
+            }
+            StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
+                let local = self.clients.local(rank).unwrap_or(0);
+                let cpus: Vec<String> =
+                    self.bindings.cpus(local).iter().map(u32::to_string).collect();
+                let cpus = cpus.join(",");
+                format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
             }
             StartError::Spawn(SpawnError::Child { step, error }) => {
                 format!("cannot prepare rank {rank} ({step:?}): {}", plain(error))
@@ -277,6 +305,7 @@ impl Process {
                     }
                 }
                 Timer::Daemon => self.look_for_daemon(),
+                Timer::Launched => self.finish_late(),
             }
         }
         self.expire_outputs(now);

@@ -28,6 +28,11 @@ impl Flows {
     }
 
     /// The flow of a stream of a place.
+    pub(crate) fn get(&self, place: usize, stream: Stream) -> Option<&Inflow> {
+        self.flows.get(&(place, stream))
+    }
+
+    /// The same, to fill it and to take from it.
     pub(crate) fn get_mut(&mut self, place: usize, stream: Stream) -> Option<&mut Inflow> {
         self.flows.get_mut(&(place, stream))
     }
@@ -43,9 +48,15 @@ impl Flows {
         self.undrained.remove(&place);
     }
 
-    /// `place` is lost; what came from it before still counts.
+    /// `place` is lost; what came from it before still counts, but a line without an end keeps nobody
+    /// out any longer.
     pub(crate) fn lose(&mut self, place: usize) {
         self.undrained.remove(&place);
+        for stream in Stream::BOTH {
+            if let Some(flow) = self.flows.get_mut(&(place, stream)) {
+                flow.break_off();
+            }
+        }
     }
 
     /// Whether nothing waits and nothing more comes.

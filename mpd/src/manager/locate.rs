@@ -59,6 +59,18 @@ pub(crate) fn program(argset: &Argset) -> Result<Program, Unusable> {
     }))
 }
 
+/// The program at a known place.
+///
+/// # Errors
+/// [`Unusable`].
+pub(crate) fn at(path: &Path) -> Result<Program, Unusable> {
+    let script = check(path).map_err(|unusable| {
+        let problem = format!("its copy {}: {}", path.display(), unusable.problem);
+        Unusable { problem, ..unusable }
+    })?;
+    Ok(Program { path: path.as_os_str().as_bytes().to_vec(), script })
+}
+
 /// Whether the program may be executed; if so, whether it is a script without interpreter line.
 fn check(path: &Path) -> Result<bool, Unusable> {
     let unusable = |e: Errno| Unusable {

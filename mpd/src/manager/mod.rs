@@ -7,6 +7,8 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`staging`] | programs on their way to hosts that lack them |
+//! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
 mod above;
@@ -23,9 +25,11 @@ mod pmi;
 mod ranks;
 mod report;
 mod sink;
+mod staging;
 mod start;
 mod stdio;
 mod tidy;
+mod trace;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,12 +52,12 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, StartJob};
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::message::{Down, ManagerReport, Phase, StartJob};
+use mpd_proto::placement::binding::Bindings;
+use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
-use pmi_proto::pairs::Pieces;
 use pmi_proto::{Facts, Kvs};
 
 use self::branches::Branches;
@@ -61,9 +65,12 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
-use self::outputs::Outputs;
+use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
+use self::staging::Staging;
+use self::start::Prepared;
 use self::tidy::Tidy;
+use self::trace::Trace;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
@@ -86,6 +93,9 @@ const MAX_STOP_LOOKS: u16 = 500;
 /// Between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the end of a job waits for the daemon to say how the launch went, if that is wanted.
+const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The first look at /dev/shm; each next one comes after twice the time, up to [`MOST_DOUBLINGS`].
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const MOST_DOUBLINGS: u8 = 6;
@@ -105,6 +115,8 @@ enum Timer {
     Stopping(u16),
     /// Look for a daemon.
     Daemon,
+    /// Wait no longer for what it says of the launch.
+    Launched,
 }
 
 /// What a manager has before it knows its job.
@@ -114,6 +126,9 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
+    /// Words from above that came before the specification.
+    early: Vec<Down>,
+    trace: Trace,
 }
 
 /// The process's state between two turns of its loop.
@@ -131,6 +146,7 @@ struct Process {
     /// By argset.
     spawns: BTreeMap<usize, Spawn>,
     cgroup: Option<Cgroup>,
+    bindings: Bindings,
     null: OwnedFd,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
@@ -144,11 +160,12 @@ struct Process {
     labels: Vec<Vec<u8>>,
     feed: Feed,
     kvs: Kvs,
-    /// Keys and values put here or below since the last fence, for the other hosts.
-    fresh: Pieces,
+    /// Keys put here or below since the last fence, of which the other hosts are to hear.
+    fresh: BTreeSet<Vec<u8>>,
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
+    staging: Option<Staging>,
     timers: Timers<Timer>,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
@@ -159,13 +176,19 @@ struct Process {
     buffer: Vec<u8>,
     killing: bool,
     draining: bool,
-    /// Bytes that all outputs had taken at the last look while draining.
+    /// The ranks were killed: what still moves is what they left to be written.
+    ending: bool,
+    /// Bytes that all outputs had taken at the last look since.
     taken: u64,
+    trace: Trace,
+    /// The job ended before all managers below had connected.
+    unlinked: bool,
     /// The exit code, once everything is over.
     over: Option<u8>,
 }
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
+    let began = mpd_io::clock::wall();
     let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
     // Files of ours have their mode given; ranks have their user's mask.
@@ -178,17 +201,18 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     crate::daemon::keep_to_oneself()?;
-    let mut means = Means::new(daemon, &order)?;
+    let mut means = Means::new(daemon, &order, began)?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
     means.branches.begin(means.poll.registry(), now);
-    let encoded = if is_root { encoded } else { above::specification(&mut means)? };
+    let encoded = if is_root { Some(encoded) } else { above::specification(&mut means)? };
+    let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
     Process::new(means, order, &encoded, (console, [out, err]))?.serve()
 }
 
 impl Means {
-    fn new(daemon: Daemon, order: &StartJob) -> Result<Self> {
+    fn new(daemon: Daemon, order: &StartJob, began: u64) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
@@ -206,7 +230,22 @@ impl Means {
             let both = readable | Interest::WRITABLE;
             poll.registry().register(&mut SourceFd(&fd), Token(DAEMON), both)?;
         }
-        Ok(Self { poll, clock: Clock::start(), signals, branches, daemon })
+        let clock = Clock::start();
+        let trace = Trace::start(began, clock.now());
+        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace })
+    }
+
+    /// The job is over before anything of it was begun here.
+    fn leave(mut self, order: &StartJob) -> ExitCode {
+        let below = order.shares.children(order.place as usize);
+        let unlinked =
+            below.into_iter().any(|place| self.branches.awaits(branches::End::Child(place)));
+        let cgroup = order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok());
+        perform::forget(order, cgroup);
+        let code = mpd_proto::job::exit::SUITE;
+        self.daemon.report(&ManagerReport::Ended { code, unlinked });
+        self.daemon.flush();
+        ExitCode::SUCCESS
     }
 }
 
@@ -217,20 +256,20 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon } = means;
+        let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
         let spec = JobSpec::decode(encoded)?;
+        trace.decide(spec.trace, &order.spans);
         spec.check()?;
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
         let share = order.shares.get(place).context("no share is ours")?;
         let clients = Ranks::new(&share.ranks);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir));
-        let mut problem = made.err().map(|e| {
-            format!("cannot make the job's directory {}: {}", order.tmpdir, outputs::plain(&e))
-        });
+        let groups = start::group_keys(&spec, &order, clients.all());
+        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
+        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        problem = problem.or(trouble);
+        let problem = made.err().map(unmade).or(trouble);
         let machine = Manager::new(manager::Config {
             shares: &order.shares,
             place,
@@ -238,7 +277,8 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        let is_root = place == 0;
+        // Only the root knows all.
+        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -251,21 +291,18 @@ impl Process {
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
-            pids: vec![0; if is_root { size as usize } else { 0 }],
+            pids: vec![0; known],
             starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); if is_root { size as usize } else { 0 }],
-            feed: Feed::new(
-                stdio::receivers(&order, &spec.stdin),
-                order.shares.children(place).map(Receiver::Below),
-                WINDOW,
-            ),
+            labels: vec![Vec::new(); known],
+            feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
-            fresh: Pieces::default(),
+            fresh: BTreeSet::new(),
             misbehaved: BTreeSet::new(),
             tidy,
+            staging: None,
             timers: Timers::default(),
             runnable: VecDeque::new(),
             talking: VecDeque::new(),
@@ -273,15 +310,21 @@ impl Process {
             buffer: vec![0; 256 * 1024],
             killing: false,
             draining: false,
+            ending: false,
             taken: 0,
+            trace,
+            unlinked: false,
             over: None,
             spawns: BTreeMap::new(),
+            bindings: Bindings::default(),
             order,
             spec,
         };
         process.register().context("cannot watch descriptors")?;
         process.pass_on_specification(encoded);
-        process.get_ready(problem);
+        // They look at their part while we look at ours.
+        process.branches.flush();
+        process.begin(problem, early);
         Ok(process)
     }
 
@@ -298,20 +341,28 @@ impl Process {
     /// The first phase: all that can be checked beforehand. The ranks are started at the word of the
     /// root, turn by turn.
     fn get_ready(&mut self, problem: Option<String>) {
+        self.begin_span(Phase::Checks, None);
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
-            None => start::prepare(&self.spec, &self.order, self.clients.all(), tmpdir.as_deref()),
+            None => {
+                let ranks = self.clients.all();
+                let staging = self.staging.as_ref();
+                start::prepare(&self.spec, &self.order, ranks, tmpdir.as_deref(), staging)
+            }
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
-            Ok(spawns) => {
+            Ok(Prepared { spawns, bindings }) => {
                 self.spawns = spawns;
+                self.bindings = bindings;
                 let places = self.order.shares.places_of_ranks(self.spec.size());
                 if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
                     // An empty store has room for one key.
                     let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
                 }
+                self.end_span(Phase::Checks, None);
+                self.begin_span(Phase::Ready, None);
                 self.tell(Input::Ready);
             }
         }
@@ -329,7 +380,16 @@ impl Process {
 
     fn serve(mut self) -> Result<ExitCode> {
         let mut events = Events::with_capacity(1024);
-        // What was prepared is said before anything is waited for.
+        if self.daemon.descriptor().is_none() {
+            // It died while we waited for the specification.
+            self.timers.set(Timer::Daemon, self.now() + REGISTER_INTERVAL);
+        }
+        // What was prepared is said before anything is waited for, and what came meanwhile is heard before
+        // a deadline is judged by.
+        self.poll.poll(&mut events, Some(Duration::ZERO)).context("cannot look for events")?;
+        for event in &events {
+            self.note_event(event.token().0, event);
+        }
         self.turn();
         while self.over.is_none() || self.console.waits() || !self.branches.is_quiet() {
             let wait = self.wait();
@@ -343,7 +403,7 @@ impl Process {
             self.turn();
         }
         let code = self.over.unwrap_or(mpd_proto::job::exit::SUITE);
-        self.daemon.report(&ManagerReport::Ended { code });
+        self.daemon.report(&ManagerReport::Ended { code, unlinked: self.unlinked });
         self.daemon.flush();
         Ok(ExitCode::SUCCESS)
     }
@@ -354,7 +414,9 @@ impl Process {
             || !self.talking.is_empty()
             || self.console.has_work()
             || self.daemon.has_work()
-            || self.branches.has_work();
+            || self.branches.has_work()
+            || self.flows_may_go_on()
+            || self.has_staging_work();
         if busy {
             return Some(Duration::ZERO);
         }

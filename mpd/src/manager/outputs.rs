@@ -14,9 +14,10 @@ use mpd_io::output::Output;
 use mpd_proto::job::{JobSpec, OutputSpec};
 use mpd_proto::message::{StartJob, TREE_WINDOW};
 use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
 
-use super::sink::Sink;
+use super::sink::{Sink, alone};
 
 /// The system's words, without Rust's "(os error N)" behind them.
 pub(crate) fn plain(error: &io::Error) -> String {
@@ -114,6 +115,16 @@ impl Outputs {
         self.routes.get(rank.index()).unwrap_or(&self.console)[stream.index()]
     }
 
+    /// Whether something that came from below may be passed on now.
+    pub(crate) fn admits(&self, item: &Item<'_>, stream: Stream) -> bool {
+        let sink = &self.sinks[self.route(item.source().unwrap_or(Rank(0)), stream)];
+        match item {
+            Item::Piece { rank, .. } => sink.admits(&alone(*rank), stream),
+            Item::Merged { ranks, .. } => sink.admits(ranks, stream),
+            Item::Ended { .. } => true,
+        }
+    }
+
     /// The manager above takes so many bytes more of a stream.
     pub(crate) fn grant(&mut self, stream: Stream, bytes: u32) {
         self.sinks[self.console[stream.index()]].grant(bytes);
@@ -122,6 +133,11 @@ impl Outputs {
     /// The next piece of a stream for the manager above.
     pub(crate) fn next_payload(&mut self, stream: Stream) -> Option<Vec<u8>> {
         self.sinks[self.console[stream.index()]].next_payload()
+    }
+
+    /// Puts text of ours into the standard output of the console; for the root.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.sinks[self.console[Stream::Out.index()]].say(text);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {

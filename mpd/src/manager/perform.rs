@@ -2,15 +2,19 @@
 
 use std::path::PathBuf;
 
+use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, StartJob};
+use mpd_proto::message::{JobNews, Phase, StartJob};
+use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use super::branches::End;
+use super::clients::Client;
 use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
@@ -26,13 +30,8 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => {
-                // Many a rank does not survive it.
-                self.tidy.shm.note();
-                if let Ok(signal) = Signal::try_from(i32::from(number)) {
-                    self.clients.started().for_each(|(_, client)| client.signal(signal));
-                }
-            }
+            Output::SignalRanks(number) => self.signal(number, Client::signal),
+            Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
             Output::StopTree => {
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
@@ -41,31 +40,66 @@ impl Process {
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence => self.release_fence(),
             Output::ToChildren(word) => self.send_down(&word),
+            Output::GiveUp(place) => self.give_up_below(place),
             Output::ToParent(word) => self.send_up(word),
             Output::Pids(pids) => self.learn_pids(&pids),
             Output::TellNotice(text) => self.console.tell(&JobNews::Notice { text }),
             Output::TellFailed { host, failure } => self.tell_failed(host, failure),
             Output::TellSuspended => self.console.tell(&JobNews::Suspended),
-            Output::Drain => self.start_draining(),
+            Output::Drain => {
+                self.begin_span(Phase::Drain, None);
+                self.start_draining();
+            }
             Output::DiscardOutput => self.discard_output(),
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
-            Output::Leave => self.over = Some(0),
+            Output::Leave => {
+                self.branches.close(End::Parent);
+                self.over = Some(0);
+            }
+        }
+    }
+
+    fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
+        // Many a rank does not survive it.
+        self.tidy.shm.note();
+        if let Ok(signal) = Signal::try_from(i32::from(number)) {
+            self.clients.started().for_each(|(_, client)| send(client, signal));
         }
     }
 
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
-        let StartJob { job, host, .. } = self.order.clone();
-        self.console.tell(&JobNews::Started { job, host });
+        self.end_span(Phase::Ready, None);
+        self.begin_span(Phase::Go, None);
+        self.trace.note_go(self.clock.now());
+        self.tell_where();
+        let StartJob { job, host, .. } = &self.order;
+        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
+        // What a rank says can make the user send a signal: the console knows before that there is a job.
+        self.console.flush();
         self.starting = Some(0);
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
 
+    /// What the user hears of placement. The map stands before all that ranks print.
+    fn tell_where(&mut self) {
+        for text in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice { text });
+        }
+        if self.order.place == 0 && self.spec.placement.print_rank_map {
+            let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
+            self.outputs.say(&format!("{}\n", rank_map(hosts)));
+        }
+    }
+
     fn kill_tree(&mut self) {
+        self.staging = None;
         self.starting = None;
         self.killing = true;
+        self.ending = true;
+        self.begin_span(Phase::Kill, None);
         self.tidy.note();
         if let Some(group) = &self.cgroup {
             group.kill();
@@ -74,39 +108,53 @@ impl Process {
     }
 
     fn tell_failed(&mut self, host: Option<DaemonName>, failure: Failure) {
-        let own = self.order.shares.get(0).map(|share| &share.member);
-        let host = match host {
-            Some(name) if Some(&name) != own => name.to_string(),
-            _ => self.order.host.clone(),
-        };
+        let host = host.map_or_else(|| self.order.host.clone(), |name| name.to_string());
         self.console.tell(&JobNews::Failed { host, failure });
     }
 
     /// No process of the job lives here: what else it left goes.
     fn tidy_up(&mut self) {
+        self.begin_span(Phase::Tidy, None);
         self.tidy.remove();
-        if let Some(group) = self.cgroup.take() {
-            let _ = group.remove();
-        }
-        if let Some(rundir) = &self.order.rundir {
-            // Nothing is left that a later daemon would have to know.
-            let rundir = RunDir::at(PathBuf::from(rundir));
-            let _ = std::fs::remove_file(rundir.record(&self.order.job));
-        }
+        forget(&self.order, self.cgroup.take());
+        self.end_span(Phase::Tidy, None);
+        self.tell_trace();
         self.tell(Input::Tidied);
     }
 
     /// The last words, when nothing of the job is left anywhere.
-    fn finish(&mut self, code: u8) {
+    pub(super) fn finish(&mut self, code: u8) {
+        if self.awaits_launched(code) {
+            return;
+        }
+        if self.spec.trace {
+            self.console.tell(&self.tell_hops());
+        }
         if self.spec.report_ends {
-            let ranks = (0..).map(Rank).zip(&self.pids);
-            let ends: Vec<_> = ranks.map(|(rank, &pid)| (pid, self.machine.end_of(rank))).collect();
-            let firsts = (0..self.spec.size()).step_by(ENDS_PER_MESSAGE);
-            for (first, part) in firsts.zip(ends.chunks(ENDS_PER_MESSAGE)) {
-                self.console.tell(&JobNews::Ends { first: Rank(first), ends: part.to_vec() });
+            for share in self.order.shares.iter() {
+                let all: Vec<Rank> = share.ranks.ranks().collect();
+                for part in all.chunks(ENDS_PER_MESSAGE) {
+                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    self.console.tell(&JobNews::Ends {
+                        host: share.member.to_string(),
+                        ranks: part.iter().copied().collect(),
+                        ends: part.iter().map(end).collect(),
+                    });
+                }
             }
         }
         self.console.tell(&JobNews::Ended { code });
         self.over = Some(code);
+    }
+}
+
+/// Nothing is left that a later daemon would have to know.
+pub(super) fn forget(order: &StartJob, cgroup: Option<Cgroup>) {
+    if let Some(group) = cgroup {
+        let _ = group.remove();
+    }
+    if let Some(rundir) = &order.rundir {
+        let rundir = RunDir::at(PathBuf::from(rundir));
+        let _ = std::fs::remove_file(rundir.record(&order.job));
     }
 }

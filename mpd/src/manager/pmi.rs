@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
+use mpd_proto::message::Phase as Part;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError};
 
 use super::clients::Heard;
@@ -69,7 +70,7 @@ impl Process {
             Operation::Put { key, value } => {
                 let put = self.kvs.put(&key, &value);
                 if put.is_ok() && self.order.shares.len() > 1 {
-                    self.fresh.put(&key, &value);
+                    self.fresh.insert(key);
                 }
                 session.answer(Answer::Put(put));
             }
@@ -77,7 +78,10 @@ impl Process {
             Operation::GetByIndex { index } => {
                 session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
             }
-            Operation::Fence => self.tell(Input::EnteredFence(rank)),
+            Operation::Fence => {
+                self.begin_span(Part::Fence, None);
+                self.tell(Input::EnteredFence(rank));
+            }
             Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
             Operation::Finalized => self.tell(Input::Finalized(rank)),
             Operation::Abort { code, message } => {
@@ -106,6 +110,7 @@ impl Process {
 
     /// Lets every rank go that waits in the fence.
     pub(super) fn release_fence(&mut self) {
+        self.end_span(Part::Fence, None);
         for (rank, client) in self.clients.started_mut() {
             if client.pmi.session.phase() == Phase::InFence {
                 client.pmi.session.answer(Answer::Fence);

@@ -1,9 +1,10 @@
 //! What the daemon is told of the ranks here, for those who list jobs.
 
-use mpd_proto::RankSet;
 use mpd_proto::message::{MAX_RUN, ManagerReport, RankRun};
+use mpd_proto::{Rank, RankSet};
 
 use super::Process;
+use super::clients::Client;
 
 /// Characters of a program's name that are worth telling.
 const MAX_PROGRAM: usize = 100;
@@ -37,6 +38,25 @@ impl Process {
         }
         for run in reports {
             self.daemon.report(&ManagerReport::Ranks { alias: alias(), runs: vec![run] });
+        }
+        if self.order.place == 0 {
+            let size = self.spec.size();
+            let all = self.spec.stdin_switch;
+            let can = if all { RankSet::below(size) } else { self.spec.stdin.clone() };
+            self.daemon.report(&ManagerReport::Receivers { can, size });
+        }
+    }
+
+    /// Tells how much each rank has written.
+    pub(super) fn report_written(&mut self) {
+        let count = |client: &Client| client.sources.iter().map(|source| source.taken).sum();
+        let counts: Vec<(Rank, u64)> =
+            self.clients.started().map(|(rank, client)| (rank, count(client))).collect();
+        if counts.is_empty() {
+            self.daemon.report(&ManagerReport::Written { counts: Vec::new() });
+        }
+        for some in counts.chunks(MAX_RUN) {
+            self.daemon.report(&ManagerReport::Written { counts: some.to_vec() });
         }
     }
 }

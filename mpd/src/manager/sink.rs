@@ -107,6 +107,13 @@ impl Sink {
         }
     }
 
+    /// Takes text of ours; it goes with the next flush.
+    pub(crate) fn say(&mut self, text: &str) {
+        if let (Way::Descriptor(writer), false) = (&mut self.way, self.gate.is_closed()) {
+            writer.queue.extend_from_slice(text.as_bytes());
+        }
+    }
+
     /// Takes what ranks wrote; `label` is that of the rank, if it is one.
     pub(crate) fn accept(
         &mut self,

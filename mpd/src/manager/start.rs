@@ -1,6 +1,6 @@
 //! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -8,11 +8,14 @@ use std::path::Path;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
+use mpd_proto::placement::binding::Bindings;
+use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::locate;
+use super::staging::Staging;
 
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
@@ -21,8 +24,11 @@ pub(crate) const PMI_FD: usize = 3;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager gives; what the user's environment says of them does not reach a rank.
-const OURS: [&str; 13] = [
+const OURS: [&str; 16] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
+    "MPD_GROUP_KEY",
+    "MPD_GROUP_RANK",
+    "MPD_GROUP_SIZE",
     "MPD_JOB_COOKIE",
     "MPD_JOB_ID",
     "MPD_JOB_TMPDIR",
@@ -37,7 +43,16 @@ const OURS: [&str; 13] = [
     "PMI_SPAWNED",
 ];
 
-/// Checks all that runs here and prepares one [`Spawn`] per argset that does.
+/// What is known of the ranks of this host before one of them runs.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// By argset.
+    pub(crate) spawns: BTreeMap<usize, Spawn>,
+    pub(crate) bindings: Bindings,
+}
+
+/// Checks all that runs here and prepares one [`Spawn`] per argset that does; some programs may have been
+/// brought here.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
@@ -46,8 +61,10 @@ pub(crate) fn prepare(
     order: &StartJob,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
-) -> Result<BTreeMap<usize, Spawn>, Failure> {
+    staging: Option<&Staging>,
+) -> Result<Prepared, Failure> {
     check_descriptors(spec, ranks)?;
+    let bindings = bindings(spec.placement.binding, ranks.len())?;
     let mut spawns = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
@@ -62,7 +79,9 @@ pub(crate) fn prepare(
             std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
-        let program = locate::program(argset).map_err(|unusable| Failure::CannotExecute {
+        let brought = staging.and_then(|staging| staging.path_of(number, tmpdir));
+        let program = brought.map_or_else(|| locate::program(argset), locate::at);
+        let program = program.map_err(|unusable| Failure::CannotExecute {
             rank,
             program: String::from_utf8_lossy(&argset.program).into_owned(),
             problem: unusable.problem,
@@ -71,7 +90,23 @@ pub(crate) fn prepare(
         let job = (spec, order, ranks.len());
         spawns.insert(number, spawn_of(job, argset, &program, tmpdir).map_err(failed)?);
     }
-    Ok(spawns)
+    Ok(Prepared { spawns, bindings })
+}
+
+/// What the ranks here are bound to, of the CPUs that this manager may use.
+fn bindings(wish: Binding, ranks: usize) -> Result<Bindings, Failure> {
+    if wish == Binding::None {
+        return Ok(Bindings::default());
+    }
+    let allowed = mpd_io::cpus::allowed().map_err(|e| {
+        let name = wish.name();
+        let problem = format!(
+            "-bind-to {name}: cannot tell which CPUs are here: {}",
+            super::outputs::plain(&e)
+        );
+        Failure::Suite { problem }
+    })?;
+    Ok(Bindings::plan(wish, &allowed, ranks))
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
@@ -82,7 +117,8 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
 fn check_descriptors(spec: &JobSpec, ranks: &[Rank]) -> Result<(), Failure> {
     let size = ranks.len() as u64;
-    let fed = ranks.iter().filter(|&&rank| spec.stdin.contains(rank)).count() as u64;
+    let fed = ranks.iter().filter(|&&rank| spec.stdin_switch || spec.stdin.contains(rank));
+    let fed = fed.count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
     let per_rank = 3 + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
@@ -134,11 +170,25 @@ fn is_ours(variable: &[u8]) -> bool {
 }
 
 /// The variables that differ from rank to rank; `local` is the rank's number on this host.
-pub(crate) fn variables_of(rank: Rank, local: usize) -> Vec<CString> {
-    [format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")]
-        .into_iter()
-        .filter_map(|text| CString::new(text).ok())
-        .collect()
+pub(crate) fn variables_of(
+    (spec, order): (&JobSpec, &StartJob),
+    rank: Rank,
+    local: usize,
+) -> Vec<CString> {
+    let mut texts = vec![format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")];
+    if let Some(group) = group_of(spec, rank) {
+        let key = GroupKey::new(&order.cookie, group.number);
+        texts.push(format!("MPD_GROUP_KEY={key}"));
+        texts.push(format!("MPD_GROUP_RANK={}", group.rank));
+        texts.push(format!("MPD_GROUP_SIZE={}", group.size));
+    }
+    texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// The keys of the groups that run here.
+pub(crate) fn group_keys(spec: &JobSpec, order: &StartJob, ranks: &[Rank]) -> BTreeSet<GroupKey> {
+    let groups = ranks.iter().filter_map(|&rank| group_of(spec, rank));
+    groups.map(|group| GroupKey::new(&order.cookie, group.number)).collect()
 }
 
 /// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to

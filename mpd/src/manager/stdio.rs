@@ -12,7 +12,8 @@ use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::feed::Receiver;
+use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::stdio::inflow::Inflow;
 use mpd_proto::stdio::input::Stdin;
 use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
@@ -61,7 +62,7 @@ impl Process {
         }
     }
 
-    fn take_input(&mut self, input: &Stdin<'_>) {
+    pub(super) fn take_input(&mut self, input: &Stdin<'_>) {
         match input {
             Stdin::Bytes(bytes) => {
                 if let Err(e) = self.feed.push(bytes) {
@@ -199,6 +200,7 @@ impl Process {
                 Ok(n) => {
                     // A short read emptied the pipe; what comes later makes a new event.
                     source.ready = n == most || source.ending;
+                    source.taken += n as u64;
                     self.take_output(rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -376,22 +378,27 @@ impl Process {
         }
     }
 
+    /// Whether something that came from below may be passed on now: what was taken of one flow, or
+    /// written, can have opened the gate to another that was looked at before.
+    pub(super) fn flows_may_go_on(&self) -> bool {
+        let admitted = |(place, stream)| {
+            let next = self.flows.get(place, stream).and_then(Inflow::peek);
+            next.is_some_and(|item| self.outputs.admits(&item, stream))
+        };
+        self.flows.waiting().into_iter().any(admitted)
+    }
+
     fn serve_flow(&mut self, place: usize, stream: Stream) {
         let now = self.now();
         let mut trouble = None;
         let Some(flow) = self.flows.get_mut(place, stream) else { return };
         while let Some(next) = flow.peek() {
+            if !self.outputs.admits(&next, stream) {
+                break;
+            }
             let source = next.source();
             let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
             let sink = &mut self.outputs.sinks[route];
-            let admitted = match &next {
-                Item::Piece { rank, .. } => sink.admits(&alone(*rank), stream),
-                Item::Merged { ranks, .. } => sink.admits(ranks, stream),
-                Item::Ended { .. } => true,
-            };
-            if !admitted {
-                break;
-            }
             let label = source.and_then(|rank| self.labels.get(rank.index()));
             let label = label.map_or(&[][..], Vec::as_slice);
             let Some(item) = flow.pop() else { break };
@@ -427,22 +434,30 @@ fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid:
     })
 }
 
-/// The name of the host that runs a rank: of this one its own, of another its daemon's.
+/// The name of the host that runs a rank, as the ring knows it.
 fn host_of(order: &StartJob, rank: Rank) -> String {
     let place = order.shares.place_of_rank(rank).unwrap_or(0);
-    match order.shares.get(place) {
-        Some(share) if place != order.place as usize => share.member.to_string(),
-        _ => order.host.clone(),
-    }
+    order.shares.get(place).map_or_else(|| order.host.clone(), |share| share.member.to_string())
 }
 
 /// Who takes input for `ranks` here: some of this host, and managers directly below.
-pub(super) fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
+fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
     let place = order.place as usize;
     let here = order.shares.get(place).map(|share| share.ranks.clone()).unwrap_or_default();
     let below: Vec<(usize, RankSet)> =
         order.shares.children(place).map(|p| (p, order.shares.ranks_below(p))).collect();
     Receiver::of(ranks, &here, below.iter().map(|(place, ranks)| (*place, ranks)))
+}
+
+/// The input of this manager's ranks and of the managers below.
+pub(super) fn feed_of(spec: &JobSpec, order: &StartJob) -> Feed {
+    let below = order.shares.children(order.place as usize).map(Receiver::Below);
+    let mut others: Vec<Receiver> = below.collect();
+    if spec.stdin_switch {
+        // Those that do not receive yet are to hear of the end.
+        others.extend(receivers(order, &RankSet::all()));
+    }
+    Feed::new(receivers(order, &spec.stdin), others, WINDOW)
 }
 
 /// The outputs of this manager. Trouble with those of the console is told by way of what is left.

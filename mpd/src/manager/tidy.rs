@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use mpd_io::ipc::{Baseline, ShmWatch};
+use mpd_io::ipc::{Baseline, ShmWatch, sweep_groups};
 use mpd_io::tree;
+use mpd_proto::placement::GroupKey;
 use nix::unistd::Pid;
 
 use crate::sweep::remove_directory;
@@ -22,15 +23,17 @@ pub(crate) struct Tidy {
     baseline: Baseline,
     pub(crate) shm: ShmWatch,
     pids: BTreeSet<u32>,
+    /// Of the groups that run here.
+    groups: BTreeSet<GroupKey>,
 }
 
 impl Tidy {
     /// Makes the job's directory, closed to others, and notes what exists before the job.
-    pub(crate) fn start(directory: PathBuf) -> (Self, io::Result<()>) {
+    pub(crate) fn start(directory: PathBuf, groups: BTreeSet<GroupKey>) -> (Self, io::Result<()>) {
         let made = DirBuilder::new().mode(0o700).create(&directory);
         let directory = made.is_ok().then_some(directory);
         let shm = ShmWatch::start();
-        (Self { directory, baseline: Baseline::take(), shm, pids: BTreeSet::new() }, made)
+        (Self { directory, baseline: Baseline::take(), shm, pids: BTreeSet::new(), groups }, made)
     }
 
     /// A process of the job.
@@ -52,6 +55,7 @@ impl Tidy {
     pub(crate) fn remove(&self) {
         self.baseline.sweep(&self.pids);
         self.shm.sweep();
+        sweep_groups(&self.groups);
         if let Some(directory) = &self.directory {
             remove_directory(directory);
         }

@@ -1,10 +1,13 @@
 //! What this manager says to the one above and those below, and what it hears from them.
 
 use mpd_proto::Rank;
+use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{Class, Down, TreeKind, Up};
+use mpd_proto::ring::DaemonName;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
+use pmi_proto::pairs::Pieces;
 
 use super::Process;
 use super::branches::{End, News};
@@ -23,8 +26,9 @@ impl Process {
                 News::Down(word) => self.hear_above(word),
                 News::Word(place, word) => self.hear_below(place, word),
                 News::Output(place, stream, bytes) => self.take_flow(place, stream, &bytes),
+                News::File(bytes) => self.take_piece(&bytes),
                 News::Stdin(bytes) => self.take_stdin(&bytes),
-                News::Keys(from, bytes) => self.take_keys(from, bytes),
+                News::Keys(from, bytes) => self.take_keys(from, &bytes),
                 News::Lost { end: End::Parent, problem, .. } => {
                     self.tell(Input::ParentLost(problem));
                 }
@@ -35,9 +39,10 @@ impl Process {
         }
     }
 
-    fn hear_above(&mut self, word: Down) {
+    pub(super) fn hear_above(&mut self, word: Down) {
         match word {
             Down::OutputCredit { stream, bytes } => self.outputs.grant(stream, bytes),
+            Down::Preloads { files, more } => self.take_list(files, more),
             Down::Spec { .. } => {}
             word => self.tell(Input::FromParent(word)),
         }
@@ -52,6 +57,10 @@ impl Process {
             Up::StdinUnwanted { switches } => {
                 self.feed.drop_out_below(place, switches);
                 self.offer_credit();
+            }
+            Up::Lacks { files } => self.take_lacks(place, files),
+            Up::Trace { place: whose, heard_us, told_us, spans } => {
+                self.take_spans(place, whose, (heard_us, told_us), spans);
             }
             Up::Drained => {
                 self.flows.drained(place);
@@ -71,28 +80,70 @@ impl Process {
     }
 
     pub(super) fn lose_below(&mut self, place: usize, problem: String) {
-        self.flows.lose(place);
-        self.end_feeding(Receiver::Below(place));
+        self.expect_nothing_of(place);
         self.tell(Input::ChildLost(place, problem));
+    }
+
+    /// Nothing is heard any more of a manager that could not be told of the job.
+    pub(super) fn give_up_below(&mut self, place: usize) {
+        self.branches.close(End::Child(place));
+        self.expect_nothing_of(place);
+    }
+
+    fn expect_nothing_of(&mut self, place: usize) {
+        self.flows.lose(place);
+        self.stop_sending(place);
+        self.end_feeding(Receiver::Below(place));
     }
 
     /// Sends a command to all below; keys go before the release of a fence.
     pub(super) fn send_down(&mut self, word: &Down) {
         if *word == Down::Release {
-            for piece in self.fresh.take() {
+            for piece in self.take_fresh() {
                 self.branches.send_bytes_down_all(TreeKind::Keys, &piece);
             }
         }
         self.branches.send_down_all(word);
         // What this host does for it may take a while.
         self.branches.flush();
+        if *word == Down::Kill {
+            self.give_up_unlinked();
+        }
+    }
+
+    /// The job ends before everybody has connected: those who have not started nothing, and are not
+    /// waited for. They end when they find nobody here.
+    fn give_up_unlinked(&mut self) {
+        let missing: Vec<usize> = (self.order.shares.children(self.order.place as usize))
+            .filter(|&place| self.branches.awaits(End::Child(place)))
+            .collect();
+        for place in missing {
+            self.unlinked = true;
+            self.branches.close(End::Child(place));
+            let problem = "its manager had not connected when the job was ended".to_owned();
+            // We are performing outputs, and those that follow from this stand behind them.
+            self.lose_below(place, problem);
+        }
+    }
+
+    /// Hosts that no manager was started on. Those directly below are not waited for any more.
+    pub(super) fn miss(&mut self, members: Vec<(DaemonName, String)>) {
+        let place = |(member, problem)| Some((self.order.shares.place_of(&member)?, problem));
+        let below: Vec<(usize, String)> = members.iter().cloned().filter_map(place).collect();
+        self.tell(Input::Missing(members));
+        for (place, problem) in below {
+            if self.branches.awaits(End::Child(place)) {
+                self.branches.close(End::Child(place));
+                self.lose_below(place, problem);
+            }
+        }
     }
 
     /// Says a word to the one above; keys go before the entry into a fence.
     pub(super) fn send_up(&mut self, mut word: Up) {
         word.shorten();
         if matches!(word, Up::Entered { .. }) {
-            for piece in self.fresh.take() {
+            for piece in self.take_fresh() {
                 self.branches.send_bytes(End::Parent, TreeKind::Keys, &piece);
             }
         }
@@ -103,21 +154,39 @@ impl Process {
         self.order.place == 0
     }
 
+    /// Keys and values that the other hosts have not heard of.
+    fn take_fresh(&mut self) -> Vec<Vec<u8>> {
+        let mut pieces = Pieces::default();
+        for key in std::mem::take(&mut self.fresh) {
+            if let Some(value) = self.kvs.get(&key) {
+                pieces.put(&key, value);
+            }
+        }
+        pieces.take()
+    }
+
     /// Keys and values of other hosts: into our own store, and on to where they are still unknown.
-    fn take_keys(&mut self, from: End, piece: Vec<u8>) {
-        let Ok(pairs) = pmi_proto::pairs::read(&piece) else {
-            log::warn!("malformed keys and values from another manager");
-            return;
+    fn take_keys(&mut self, from: End, piece: &[u8]) {
+        let Ok(pairs) = pmi_proto::pairs::read(piece) else {
+            self.branches.close(from);
+            let problem = "its manager sent malformed keys and values".to_owned();
+            return match from {
+                End::Child(place) => self.lose_below(place, problem),
+                End::Parent => self.tell(Input::ParentLost(problem)),
+            };
         };
         for (key, value) in pairs {
             if self.kvs.put(key, value).is_err() {
-                log::warn!("the key-value space of the job is full");
-                break;
+                // Somebody was told that it is stored: without it ranks would wait for ever.
+                let problem = "the key-value space of the job is full".to_owned();
+                return self.tell(Input::StartFailed(Failure::Suite { problem }));
+            }
+            if from != End::Parent {
+                self.fresh.insert(key.to_vec());
             }
         }
-        match from {
-            End::Child(_) => self.fresh.push(piece),
-            End::Parent => self.branches.send_bytes_down_all(TreeKind::Keys, &piece),
+        if from == End::Parent {
+            self.branches.send_bytes_down_all(TreeKind::Keys, piece);
         }
     }
 

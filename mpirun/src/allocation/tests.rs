@@ -12,7 +12,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         directory: "/".into(),
         umask: 0o022,
         limits: Vec::new(),
-        cpus: 1,
+        ring: crate::ring::size,
     }
 }
 

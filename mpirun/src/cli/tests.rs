@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use mpd_proto::job::{Argset, Limit};
 
 use super::*;
+use crate::ring::RingSize;
 
 /// Somebody in `/work` who typed `arguments`.
 fn caller(arguments: &[&str]) -> Caller {
@@ -28,7 +29,7 @@ fn caller(arguments: &[&str]) -> Caller {
             Limit { resource: 4, soft: 0, hard: 0 },
             Limit { resource: 7, soft: 1024, hard: 4096 },
         ],
-        cpus: 6,
+        ring: || RingSize { hosts: 4, cpus: 6 },
     }
 }
 

@@ -324,11 +324,13 @@ fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
 #[test]
 fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
     let mut story = Story::starting(2, OnFailure::End, None);
-    for input in [Input::Signal(10), Input::Suspend] {
-        assert_eq!(story.tell(input), []);
+    for input in [Input::Signal(10), Input::SignalProcesses(10), Input::Suspend] {
+        assert_eq!(story.tell(input.clone()), []);
+        assert_eq!(story.tell(input), [], "what is pending already does not become two");
     }
     let outputs = story.tell(Input::Started);
-    assert_eq!(outputs, [Output::SignalRanks(10), Output::SignalRanks(SIGTSTP)]);
+    let pending = [Output::SignalRanks(10), Output::SignalProcesses(10)];
+    assert_eq!(outputs, [&pending[..], &[Output::SignalRanks(SIGTSTP)]].concat());
 }
 
 #[test]

@@ -538,6 +538,21 @@ fn a_link_that_breaks_the_rules_is_found_out() {
 }
 
 #[test]
+fn a_host_lost_in_the_middle_of_a_line_leaves_the_gate_open() {
+    let mut uplink = Uplink::new(256);
+    uplink.accept(Rank(1), None, Record { begin: true, end: false, head: b"", body: b"lo" });
+    let mut inflow = Inflow::new(set(&[1]), 256);
+    inflow.push(&uplink.next_payload().unwrap()).unwrap();
+    inflow.break_off();
+    inflow.break_off();
+    let mut gate = Gate::default();
+    while let Some(item) = inflow.pop() {
+        gate.wrote(1, !item.record().unwrap().end);
+    }
+    assert!(gate.admits(2) && inflow.is_empty());
+}
+
+#[test]
 fn an_uplink_that_is_thrown_away_admits_what_comes_and_keeps_none_of_it() {
     let mut uplink = Uplink::new(TREE_WINDOW);
     let body = vec![b'x'; MAX_WAITING];

@@ -8,6 +8,7 @@
 mod listing;
 mod records;
 mod start;
+mod top;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,14 +17,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::cgroup::Cgroup;
+use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
+use mpd_proto::RankSet;
 use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
     ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, Opening,
-    RankRun, StartJob,
+    RankRun, Span, StartJob,
 };
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
@@ -62,6 +65,9 @@ struct Job {
     /// What its user calls it, and its ranks here, as its manager says.
     alias: Option<String>,
     runs: Vec<RankRun>,
+    /// At the root: the ranks that can be given standard input, and how many ranks there are.
+    receivers: Option<(RankSet, u32)>,
+    written: top::Written,
     /// Whether the manager is our child, so that its orphans come to us.
     ours: bool,
     ended: bool,
@@ -83,6 +89,8 @@ pub(crate) struct Root {
     pub(crate) job: JobId,
     /// Whether it can be spoken to.
     pub(crate) connected: bool,
+    /// The ranks that can be given standard input, and how many ranks there are, once that is known.
+    pub(crate) receivers: Option<(RankSet, u32)>,
 }
 
 /// What a manager gets besides its order.
@@ -91,6 +99,7 @@ struct Given<'a> {
     console: [BorrowedFd<'a>; 3],
     spec: &'a [u8],
     notices: Vec<String>,
+    spans: Vec<Span>,
 }
 
 /// The table of jobs.
@@ -112,6 +121,10 @@ pub(crate) struct Jobs {
     killing: Option<Time>,
     /// When to look again whether managers that have not registered live.
     next_look: Option<Time>,
+    /// Jobs that ended before all their managers had connected, of which the ring is to be told.
+    unlinked: Vec<JobId>,
+    /// For samples of what is used.
+    clock: Clock,
 }
 
 impl Jobs {
@@ -127,6 +140,8 @@ impl Jobs {
             helpers: BTreeSet::new(),
             killing: None,
             next_look: None,
+            unlinked: Vec::new(),
+            clock: Clock::start(),
         }
     }
 
@@ -190,12 +205,12 @@ impl Jobs {
         launch: &Launch,
         console: &Conn,
         submission: &Submission,
-        notices: Vec<String>,
+        (notices, spans): (Vec<String>, Vec<Span>),
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let spec = &submission.encoded;
-        self.start(launch, 0, Given { console, spec, notices })?;
+        self.start(launch, 0, Given { console, spec, notices, spans })?;
         self.last = self.last.max(launch.job.number());
         if let Some(job) = self.jobs.get_mut(&launch.job) {
             job.alias.clone_from(&submission.spec.alias);
@@ -214,7 +229,11 @@ impl Jobs {
         }
         let null = start::null()?;
         let console = [null.as_fd(); 3];
-        self.start(launch, place, Given { console, spec: &[], notices: Vec::new() })
+        self.start(
+            launch,
+            place,
+            Given { console, spec: &[], notices: Vec::new(), spans: Vec::new() },
+        )
     }
 
     fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
@@ -247,6 +266,7 @@ impl Jobs {
         manager.send(&ManagerOrder::Start(Box::new(StartJob {
             spec_bytes,
             notices: given.notices,
+            spans: given.spans,
             ..self.order(launch, &record, part.place)
         })));
         manager.send_bulk(Kind::Spec, given.spec);
@@ -261,6 +281,8 @@ impl Jobs {
             manager: Some(pid),
             alias: None,
             runs: Vec::new(),
+            receivers: None,
+            written: top::Written::default(),
             ours: true,
             ended: false,
         };
@@ -282,6 +304,7 @@ impl Jobs {
             place,
             spec_bytes: 0,
             notices: Vec::new(),
+            spans: Vec::new(),
         }
     }
 
@@ -314,6 +337,13 @@ impl Jobs {
         }
     }
 
+    /// The root manager of a job says which ranks can be given standard input.
+    pub(crate) fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.receivers = Some((ranks, size));
+        }
+    }
+
     /// What runs here, in pages, and whether there is a next one.
     pub(crate) fn listing(&self, page: u32) -> (Vec<JobPart>, bool) {
         let part = |(id, job): (&JobId, &Job)| JobPart {
@@ -332,17 +362,35 @@ impl Jobs {
             // The root is where the job was accepted.
             let here = job.part.as_ref().map_or(id.daemon() == self.name, |part| part.place == 0);
             let found = here && !job.ended && meant.means(id, job.alias.as_deref());
-            found.then(|| Root { job: id.clone(), connected: job.connected })
+            found.then(|| Root {
+                job: id.clone(),
+                connected: job.connected,
+                receivers: job.receivers.clone(),
+            })
         };
         self.jobs.iter().filter_map(root).collect()
     }
 
     /// The manager of `job` says that its job is over and nothing is left.
-    pub(crate) fn ended(&mut self, id: &JobId, code: u8) {
+    pub(crate) fn ended(&mut self, id: &JobId, code: u8, unlinked: bool) {
         if let Some(job) = self.jobs.get_mut(id) {
             log::info!("job {id} ended with {code}");
             job.ended = true;
+            if unlinked {
+                self.unlinked.push(id.clone());
+            }
         }
+    }
+
+    /// Jobs that ended before all their managers had connected, each told once.
+    pub(crate) fn take_unlinked(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.unlinked)
+    }
+
+    /// Whether a manager of the job runs here that is not its root.
+    pub(crate) fn has_branch(&self, id: &JobId) -> bool {
+        let part = self.jobs.get(id).filter(|job| !job.ended).and_then(|job| job.part.as_ref());
+        part.is_some_and(|part| part.place > 0)
     }
 
     /// The connection of a manager closed.
@@ -367,6 +415,7 @@ impl Jobs {
                 known.part = Some(Part { place, manager, key });
                 known.connected = true;
                 known.runs.clear();
+                known.written = top::Written::default();
                 Ok(id)
             }
             _ => Err(format!("job {id} is not known here")),
@@ -385,6 +434,8 @@ impl Jobs {
                 manager: None,
                 alias: None,
                 runs: Vec::new(),
+                receivers: None,
+                written: top::Written::default(),
                 ours: false,
                 ended: false,
                 record,
@@ -400,7 +451,10 @@ impl Jobs {
         let waiting: Vec<JobId> = self.jobs.iter().filter_map(unregistered).collect();
         self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
         for id in waiting {
-            if self.records.is_free(&id) {
+            if !self.records.has(&id) {
+                // Its manager has ended well without us: it removes the record last.
+                self.jobs.remove(&id);
+            } else if self.records.is_free(&id) {
                 self.forget(&id);
             }
         }

@@ -4,8 +4,8 @@
 //! the lock, and the kernel lifts it when the manager is gone.
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
@@ -30,20 +30,30 @@ impl Records {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }
 
-    /// Writes the record of a job and locks it.
+    /// Writes the record of a job and locks it. What a manager that lives holds stays as it is. Where the
+    /// disk is full there is none: the job runs all the same, but a later daemon does not know it.
     pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
         let Some(path) = self.path(&record.job) else { return Ok(None) };
         let failed = || format!("cannot write {}", path.display());
-        let mut file = File::create(&path).with_context(failed)?;
-        file.write_all(&serde_json::to_vec(record)?).with_context(failed)?;
-        file.try_lock().with_context(failed)?;
-        Ok(Some(file))
+        match write(&path, &serde_json::to_vec(record)?) {
+            Err(e) if is_full(&e) => {
+                log::warn!("{}: {e}; the next daemon will not know the job", failed());
+                let _ = fs::remove_file(&path);
+                Ok(None)
+            }
+            written => Ok(Some(written.with_context(failed)?)),
+        }
     }
 
     pub(super) fn remove(&self, job: &JobId) {
         if let Some(path) = self.path(job) {
             let _ = fs::remove_file(path);
         }
+    }
+
+    /// Whether there is a record of that job.
+    pub(super) fn has(&self, job: &JobId) -> bool {
+        self.path(job).is_some_and(|path| path.exists())
     }
 
     /// Whether nobody holds the record.
@@ -72,6 +82,19 @@ impl Records {
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Locks the file before it is changed.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::options().create(true).write(true).truncate(false).open(path)?;
+    file.try_lock()?;
+    file.set_len(0)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +118,8 @@ mod tests {
         let lock = records.write(&ours).unwrap();
         drop(records.write(&theirs).unwrap());
         assert!(!records.is_free(&ours.job) && records.is_free(&theirs.job));
+        let again = JobRecord { cookie: "c-1".to_owned(), ..ours.clone() };
+        records.write(&again).expect_err("the first one's manager lives");
         drop(lock);
         assert!(records.is_free(&ours.job));
 
@@ -105,6 +130,7 @@ mod tests {
         assert_eq!(found, [ours.clone(), theirs]);
         assert!(rundir.jobs().join("7").exists() && !rundir.jobs().join("8@h1").exists());
         records.remove(&ours.job);
+        assert!(!records.has(&ours.job));
         assert_eq!(records.read().len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_proto::JobId;
 use mpd_proto::message::JobRecord;
 use nix::unistd::Pid;
@@ -35,7 +35,7 @@ pub(super) fn manager(
     let log = std::io::stderr();
     let descriptors =
         [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, lock];
-    spawn.start(&descriptors, &[], None).context("cannot start a manager")
+    spawn.start(&descriptors, Extra::default(), None).context("cannot start a manager")
 }
 
 /// Starts a helper that removes what is left of a job without a manager, its record `file` at last.
@@ -49,6 +49,6 @@ pub(super) fn sweeper(record: &JobRecord, file: Option<PathBuf>) -> Result<Pid> 
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
     spawn
-        .start(&[null.as_fd(), null.as_fd(), log.as_fd()], &[], None)
+        .start(&[null.as_fd(), null.as_fd(), log.as_fd()], Extra::default(), None)
         .context("cannot start a helper")
 }

@@ -33,6 +33,11 @@ pub(super) enum Wanted {
         page: u32,
         missing: Vec<DaemonName>,
     },
+    /// A page of what hosts and ranks use, in the same way.
+    Top {
+        page: u32,
+        missing: Vec<DaemonName>,
+    },
     /// Something is to happen to this job.
     Job(JobRef),
 }
@@ -131,11 +136,15 @@ impl Membership {
             RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
             RingRequest::Jobs => self.list_jobs(hands, console),
+            RingRequest::Top => self.ask_top(hands, console),
             RingRequest::KillJob { job } => {
                 self.order_job(hands, console, job, |job| Order::KillJob { job });
             }
             RingRequest::SignalJob { job, signal, single } => {
                 self.order_job(hands, console, job, |job| Order::SignalJob { job, signal, single });
+            }
+            RingRequest::SwitchStdin { job, ranks } => {
+                self.order_job(hands, console, job, |job| Order::SwitchStdin { job, ranks });
             }
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
@@ -192,6 +201,7 @@ impl Membership {
                 | Wanted::Departure(_)
                 | Wanted::Muster
                 | Wanted::Jobs { .. }
+                | Wanted::Top { .. }
                 | Wanted::Job(_) => {
                     ConsoleReply::Refused { problem: "this daemon is ending".to_owned() }
                 }

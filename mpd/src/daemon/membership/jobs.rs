@@ -4,17 +4,20 @@ use mpd_proto::frame;
 use mpd_proto::message::{
     Answer, ConsoleReply, HostedPart, JobPart, JobRef, ManagerOrder, Order, OrderAnswer,
 };
+use mpd_proto::rankset::RankSet;
 use mpd_proto::ring::{DaemonName, RequestId};
+use mpd_proto::stdio::feed::TooManyRanges;
+use mpd_proto::stdio::input::MAX_RANKS;
 
 use crate::daemon::jobs::Root;
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
 /// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
-const HOSTS_PER_REPLY: usize = 32;
+pub(super) const HOSTS_PER_REPLY: usize = 32;
 
 /// A host that has more to say than so many pages is cut short.
-const MAX_PAGES: u32 = 1024;
+pub(super) const MAX_PAGES: u32 = 1024;
 
 impl Membership {
     /// A console wants the jobs of the ring.
@@ -87,16 +90,50 @@ impl Membership {
         if roots.is_empty() {
             return OrderAnswer::NoSuchJob;
         }
-        for Root { job, connected } in roots {
-            if !connected {
-                let problem = format!("job {job}: its manager has no daemon just now; try again");
-                return OrderAnswer::Failed { problem };
-            }
+        if let Some(problem) = roots.iter().find_map(|root| obstacle(root, order)) {
+            return OrderAnswer::Failed { problem };
+        }
+        for Root { job, .. } in roots {
             log::info!("job {job}: {order:?} by request");
             self.errands.push_back(Errand { job, order: order.clone(), link: None });
         }
         OrderAnswer::Done
     }
+}
+
+/// Why a root manager cannot carry out an order.
+fn obstacle(root: &Root, order: &ManagerOrder) -> Option<String> {
+    let job = &root.job;
+    if !root.connected {
+        return Some(format!("job {job}: its manager has no daemon just now; try again"));
+    }
+    let ManagerOrder::SwitchStdin { ranks } = order else { return None };
+    let Some((can, size)) = &root.receivers else {
+        return Some(format!("job {job} has not started all its ranks yet; try again"));
+    };
+    let problem = cannot_receive(ranks, can, *size)?;
+    Some(format!("job {job}: {problem}"))
+}
+
+/// Why not all of `ranks` can be given standard input.
+fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
+    if ranks.to_string().len() > MAX_RANKS {
+        return Some(TooManyRanges.to_string());
+    }
+    let all = *ranks == RankSet::all();
+    let highest = ranks.ranges().last().map(|&(_, high)| high);
+    if let Some(rank) = highest.filter(|&high| high >= size && !all) {
+        return Some(format!(
+            "there is no rank {rank}: the last one is {}",
+            size.saturating_sub(1)
+        ));
+    }
+    let mut wanted = ranks.ranks().take_while(|rank| rank.0 < size);
+    let without = wanted.find(|&rank| !can.contains(rank))?;
+    Some(format!(
+        "rank {without} has no pipe for standard input: start the job with -stdin-switch, or name \
+         only ranks that its -s named"
+    ))
 }
 
 fn hosted(host: &DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
@@ -145,6 +182,19 @@ mod tests {
         let answer = |answer| Answer { name: name("h"), answer: payload_of(answer) };
         let answers: Vec<Answer> = answers.iter().map(answer).collect();
         outcome(job, &answers, missing.iter().map(|text| name(text)).collect())
+    }
+
+    #[test]
+    fn standard_input_goes_to_ranks_that_are_there_and_have_a_pipe() {
+        let why = |ranks: &str, can: &str| {
+            cannot_receive(&ranks.parse().unwrap(), &can.parse().unwrap(), 4)
+        };
+        for fine in ["all", "none", "0", "1-3"] {
+            assert_eq!(why(fine, "0-3"), None, "{fine}");
+        }
+        assert!(why("0,2", "0").unwrap().contains("rank 2 has no pipe"));
+        assert!(why("all", "0").unwrap().contains("rank 1 has no pipe"));
+        assert!(why("3-9", "0-3").unwrap().contains("no rank 9: the last one is 3"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mpd_io::spawn::{Spawn, own_environment};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_proto::Time;
 use mpd_proto::ring::{Address, DaemonName};
 use nix::unistd::Pid;
@@ -143,6 +143,6 @@ fn revive(name: &DaemonName, plan: &Path, entries: &[Address]) -> Result<Pid> {
     let spawn =
         Spawn::new(program.into_os_string().into_vec().as_slice(), argv, own_environment())?;
     spawn
-        .start(&[null.as_fd(), null.as_fd(), stderr.as_fd()], &[], None)
+        .start(&[null.as_fd(), null.as_fd(), stderr.as_fd()], Extra::default(), None)
         .context("cannot start mpdboot, which should be beside mpd")
 }

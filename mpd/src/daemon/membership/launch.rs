@@ -1,13 +1,15 @@
 //! A job of this daemon on its way to the other hosts: where its ranks go, who is told, and who could
 //! not be told. Jobs of other daemons as they come here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use mpd_io::clock::wall;
 use mpd_proto::job::JobSpec;
-use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload};
+use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
 use mpd_proto::ring::{DaemonName, Input, MAX_PAYLOAD, RequestId};
-use mpd_proto::{JobId, frame};
+use mpd_proto::{JobId, Time, frame};
 
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Errand, Hands, Membership};
@@ -15,6 +17,9 @@ use crate::daemon::placement::{self, Plan};
 
 /// Most characters of what a host says that went wrong.
 const MAX_PROBLEM: usize = 256;
+
+/// Hosts in one order to a manager: so many problems fit a frame.
+const MISSING_PER_ORDER: usize = 256;
 
 /// A job that other hosts are to be told of.
 #[derive(Debug)]
@@ -28,18 +33,30 @@ struct Launching {
     job: JobId,
     /// All that have a share, save for us.
     members: Vec<DaemonName>,
+    /// Whether the root manager wants to know how it went.
+    trace: bool,
+    /// When it began, by the clock on the wall and by ours.
+    began: (u64, Time),
 }
 
-/// Announcements under way.
+/// How long a job that was cancelled is remembered, and how many are: an order to launch it may have
+/// taken a longer way.
+const REMEMBERED: Duration = Duration::from_secs(15);
+const MAX_REMEMBERED: usize = 256;
+
+/// Announcements under way, and jobs that need not be launched any more.
 #[derive(Debug, Default)]
-pub(super) struct Launches(BTreeMap<RequestId, Launching>);
+pub(super) struct Launches {
+    under_way: BTreeMap<RequestId, Launching>,
+    cancelled: VecDeque<(Time, JobId)>,
+}
 
 impl Announcement {
-    /// For a job that has shares elsewhere.
+    /// For a job that has shares elsewhere; with `trace` its root manager is told how it went.
     ///
     /// # Errors
     /// The ring cannot carry so much in one message.
-    pub(crate) fn new(launch: &Launch) -> Result<Option<Self>> {
+    pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>> {
         let members: Vec<DaemonName> =
             launch.shares.iter().skip(1).map(|share| share.member.clone()).collect();
         if members.is_empty() {
@@ -54,7 +71,8 @@ impl Announcement {
                 launch.shares.len()
             );
         }
-        Ok(Some(Self { launching: Launching { job: launch.job.clone(), members }, order }))
+        let (job, began) = (launch.job.clone(), (0, Time::ZERO));
+        Ok(Some(Self { launching: Launching { job, members, trace, began }, order }))
     }
 }
 
@@ -67,22 +85,38 @@ impl Membership {
     /// Tells the other hosts of a job whose root manager runs here.
     pub(crate) fn announce(&mut self, hands: &mut Hands<'_>, announcement: Announcement) {
         let request = self.asks.next_id();
-        self.launches.0.insert(request, announcement.launching);
+        let began = (wall(), hands.now);
+        let launching = Launching { began, ..announcement.launching };
+        self.launches.under_way.insert(request, launching);
         self.tell(hands, Input::Scatter(request, announcement.order));
     }
 
     /// If `request` was an announcement: all have answered who will.
-    pub(super) fn announced(&mut self, request: RequestId, answers: &[Answer]) -> bool {
-        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+    pub(super) fn announced(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        answers: &[Answer],
+        depth: u32,
+    ) -> bool {
+        let Some(Launching { job, members, trace, began }) =
+            self.launches.under_way.remove(&request)
+        else {
             return false;
         };
+        if trace {
+            let took_us = u64::try_from(now.since(began.1).as_micros()).unwrap_or(u64::MAX);
+            let scatter = Span { phase: Phase::Scatter, rank: None, began_us: began.0, took_us };
+            let order = ManagerOrder::Launched { scatter, depth };
+            self.errands.push_back(Errand { job: job.clone(), order, link: None });
+        }
         self.report_missing(job, members.into_iter().filter_map(|m| why_missing(m, answers)));
         true
     }
 
     /// If `request` was an announcement: nobody was told, for this reason.
     pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> bool {
-        let Some(Launching { job, members }) = self.launches.0.remove(&request) else {
+        let Some(Launching { job, members, .. }) = self.launches.under_way.remove(&request) else {
             return false;
         };
         self.report_missing(job, members.into_iter().map(|m| (m, problem.to_owned())));
@@ -91,17 +125,41 @@ impl Membership {
 
     fn report_missing(&mut self, job: JobId, missing: impl Iterator<Item = (DaemonName, String)>) {
         let members: Vec<(DaemonName, String)> = missing.collect();
-        if !members.is_empty() {
-            for (member, problem) in &members {
+        for some in members.chunks(MISSING_PER_ORDER) {
+            for (member, problem) in some {
                 log::warn!("job {job}: {member}: {problem}");
             }
-            let order = ManagerOrder::Missing { members };
-            self.errands.push_back(Errand { job, order, link: None });
+            let order = ManagerOrder::Missing { members: some.to_vec() };
+            self.errands.push_back(Errand { job: job.clone(), order, link: None });
         }
+    }
+
+    /// Tells the ring of jobs that ended here before all their managers had connected.
+    pub(super) fn cancel_unlinked(&mut self, hands: &mut Hands<'_>) {
+        for job in hands.jobs.take_unlinked() {
+            // Nobody waits for the answers.
+            let request = self.asks.next_id();
+            self.tell(hands, Input::Scatter(request, payload_of(&Order::Cancel { job })));
+        }
+    }
+
+    /// A job is over of which a manager may have been started here, or may yet be.
+    pub(super) fn obey_cancel(&mut self, hands: &Hands<'_>, job: JobId) -> OrderAnswer {
+        let cancelled = &mut self.launches.cancelled;
+        cancelled.retain(|(until, _)| *until > hands.now);
+        cancelled.truncate(MAX_REMEMBERED - 1);
+        cancelled.push_front((hands.now + REMEMBERED, job.clone()));
+        if hands.jobs.has_branch(&job) {
+            self.errands.push_back(Errand { job, order: ManagerOrder::Kill, link: None });
+        }
+        OrderAnswer::Done
     }
 
     /// Starts the manager of our share in another daemon's job, if we have one.
     pub(super) fn obey_launch(&self, hands: &mut Hands<'_>, launch: &Launch) -> OrderAnswer {
+        if self.launches.cancelled.iter().any(|(_, job)| *job == launch.job) {
+            return OrderAnswer::Done;
+        }
         let place = launch.shares.place_of(self.ring.name());
         // The root manager was started before anybody was told.
         let Some(place) = place.filter(|place| *place > 0) else { return OrderAnswer::Done };
@@ -121,7 +179,7 @@ fn why_missing(member: DaemonName, answers: &[Answer]) -> Option<(DaemonName, St
     let answer = answers.iter().find(|answer| answer.name == member);
     let problem = match answer.map(|answer| frame::decode_message(answer.answer.as_bytes())) {
         Some(Ok(OrderAnswer::Done)) => return None,
-        Some(Ok(OrderAnswer::Failed { problem })) => problem,
+        Some(Ok(OrderAnswer::Failed { problem })) => problem.chars().take(MAX_PROBLEM).collect(),
         Some(_) => "the daemon there does not understand: is it of another release?".to_owned(),
         None => "the daemon there did not answer".to_owned(),
     };

@@ -8,6 +8,7 @@ mod keep;
 mod launch;
 mod orders;
 mod saved;
+mod top;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -303,6 +304,7 @@ impl Membership {
         self.perform(&mut hands);
         self.net.turn(registry, now);
         self.take_happened(&mut hands);
+        self.cancel_unlinked(&mut hands);
         // What the sockets hold counts before what the clock says.
         let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
         if due && !self.net.has_work() {

@@ -32,11 +32,16 @@ impl Membership {
                 let (jobs, more) = hands.jobs.listing(page);
                 OrderAnswer::Jobs { jobs, more }
             }
+            Ok(Order::Top { page }) => self.obey_top(hands, page),
             Ok(Order::KillJob { job }) => self.obey_job(hands, &job, &ManagerOrder::Kill),
             Ok(Order::SignalJob { job, signal, single }) => {
                 self.obey_job(hands, &job, &ManagerOrder::Signal { signal, single })
             }
+            Ok(Order::SwitchStdin { job, ranks }) => {
+                self.obey_job(hands, &job, &ManagerOrder::SwitchStdin { ranks })
+            }
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
+            Ok(Order::Cancel { job }) => self.obey_cancel(hands, job),
             Err(e) => {
                 log::warn!("an order that is not understood here: {e}");
                 OrderAnswer::Unknown
@@ -54,7 +59,7 @@ impl Membership {
         missing: Vec<DaemonName>,
         depth: u32,
     ) {
-        if self.announced(request, answers) {
+        if self.announced(hands.now, request, answers, depth) {
             return;
         }
         match self.asks.wanted(request) {
@@ -77,6 +82,11 @@ impl Membership {
                 before.retain(|name| !missing.contains(name));
                 before.extend(missing);
                 self.listed(hands, request, page, answers, before);
+            }
+            Some(Wanted::Top { page, missing: mut before }) => {
+                before.retain(|name| !missing.contains(name));
+                before.extend(missing);
+                self.topped(hands, request, page, answers, before);
             }
             Some(Wanted::Job(job)) => self.finish(request, outcome(&job, answers, missing)),
             Some(Wanted::Laps) | None => {}
@@ -114,6 +124,7 @@ fn word(answer: &Answer) -> Option<Word> {
         OrderAnswer::Done
         | OrderAnswer::NoSuchJob
         | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Top { .. }
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. } => None,
     }

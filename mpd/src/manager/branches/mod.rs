@@ -47,12 +47,14 @@ pub(crate) enum News {
     Word(usize, Up),
     /// Records of output from the place below.
     Output(usize, Stream, Vec<u8>),
-    /// Standard input from above; empty means its end.
+    /// Standard input from above.
     Stdin(Vec<u8>),
     /// Keys and values.
     Keys(End, Vec<u8>),
     /// A piece of the specification.
     Spec(Vec<u8>),
+    /// A piece of a program.
+    File(Vec<u8>),
     /// The link is over, or never came up: the last news of it. What is sent to it goes nowhere.
     Lost {
         /// Which.
@@ -232,6 +234,12 @@ impl Branches {
             self.branches[index].machine.send(frame);
             self.perform(index);
         }
+    }
+
+    /// Whether that manager has not connected yet, and still may.
+    pub(crate) fn awaits(&self, end: End) -> bool {
+        let index = self.index_of(end);
+        index.is_some_and(|index| matches!(self.branches[index].standing, Standing::Awaited))
     }
 
     /// Bytes of a class that wait for the link. What went before them cannot be overtaken any more:

@@ -188,6 +188,7 @@ impl Branches {
         }
         if matches!(branch.standing, Standing::Closing(_)) && branch.machine.is_empty() {
             branch.standing = Standing::Over;
+            branch.machine.abandon();
             line.link.finish();
         }
         Ok(())
@@ -208,6 +209,7 @@ fn news(end: End, heard: joblink::Heard) -> Option<News> {
         Heard::Output(stream, bytes) => News::Output(place?, stream, bytes),
         Heard::Stdin(bytes) => News::Stdin(bytes),
         Heard::Spec(bytes) => News::Spec(bytes),
+        Heard::File(bytes) => News::File(bytes),
     })
 }
 

@@ -159,6 +159,31 @@ fn a_dry_run_shows_the_wish() {
     }
 }
 
+#[test]
+fn one_program_without_a_number_fills_a_ring_of_which_all_hosts_are_named() {
+    let size = |line: &str| spec(line).size();
+    assert_eq!(size("-hosts all -ppn 2 ./a"), 8, "the ring has four hosts");
+    assert_eq!(size("-hosts all -ppn 2 -n 3 ./a"), 3);
+    assert_eq!(size("-hosts all ./a"), 1);
+    assert_eq!(size("-hosts a,b -ppn 2 ./a"), 1);
+    assert_eq!(size("-hosts all -ppn 2 ./a : ./b"), 2);
+    let error = parse(&caller(&words("-hosts all -ppn 1 -exclude b ./a"))).unwrap_err();
+    assert!(error.to_string().contains("say -n"), "{error}");
+}
+
+#[test]
+fn mpdexec_is_a_command_once_on_every_host() {
+    let mut everywhere = caller(&words("-l uptime -p"));
+    everywhere.name = "mpdexec".into();
+    let (short, long) =
+        (run_by(&everywhere), "-hosts all -ppn 1 -m -on-failure highest -l uptime -p");
+    assert_eq!((short.spec, short.exits), (run(long).spec, run(long).exits));
+    everywhere.arguments.clear();
+    assert!(
+        parse(&everywhere).unwrap_err().to_string().starts_with("mpdexec: there is no program")
+    );
+}
+
 /// The names of all hosts that a ring for this job would have.
 fn demanded(line: &str) -> Vec<String> {
     run(line).demand.hosts.into_iter().map(|entry| entry.host).collect()

@@ -119,7 +119,13 @@ fn the_first_failure_ends_the_job_or_not() {
         assert_eq!(spec(line).on_failure, OnFailure::Continue, "{line}");
     }
     assert_eq!(spec("-on-failure end a").on_failure, OnFailure::End);
-    assert_eq!(problem("-on-failure no a"), "-on-failure no: it must be 'end' or 'continue'");
+    let highest = run("-on-failure highest a");
+    assert_eq!(highest.spec.on_failure, OnFailure::Continue);
+    assert!(highest.exits.highest && highest.spec.report_ends);
+    assert_eq!(
+        problem("-on-failure no a"),
+        "-on-failure no: it must be 'end', 'continue' or 'highest'"
+    );
     assert_eq!(problem("-on-failure end -k a"), "-on-failure end and -k contradict each other");
 }
 
@@ -188,4 +194,14 @@ fn messages_bear_the_name_we_were_started_by() {
         parse(&c).unwrap_err().to_string(),
         "mpiexec: unknown option -nq; did you mean -np? (see mpiexec --help)"
     );
+}
+
+#[test]
+fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
+    let r = run("--trace-startup launch.json a");
+    assert!(r.spec.trace && !r.trace.hops);
+    assert_eq!(r.trace.file.as_deref(), Some(Path::new("launch.json")));
+    let r = run("--trace-hops a");
+    assert!(r.spec.trace && r.trace.hops && r.trace.file.is_none());
+    assert!(!run("a").spec.trace);
 }

@@ -1,0 +1,149 @@
+//! What processes and this host use of CPUs and memory, as `/proc` tells it.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use mpd_proto::message::HostUse;
+use nix::unistd::Pid;
+
+use crate::tree::children;
+
+/// The kernel counts CPU time in hundredths of a second wherever the suite runs.
+const TICK_MS: u64 = 10;
+
+/// Processes of one tree that are looked at.
+const MAX_PROCESSES: usize = 512;
+
+/// A process and all that descend from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeUse {
+    /// The first one's, by the kernel's letter.
+    pub state: char,
+    /// CPU time of all, and of those that they have reaped.
+    pub cpu_ms: u64,
+    /// Resident memory of all.
+    pub memory_kib: u64,
+    /// How many they are.
+    pub processes: u32,
+}
+
+/// What the tree of `root` uses; none if it is no living child of `parent` any more.
+pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
+    let first =
+        Stat::of(root).filter(|stat| stat.parent == parent.as_raw() && stat.state != 'Z')?;
+    let mut all = TreeUse { state: first.state, cpu_ms: 0, memory_kib: 0, processes: 0 };
+    let mut seen = BTreeSet::new();
+    let mut queue = vec![root];
+    while let Some(pid) = queue.pop() {
+        if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
+            continue;
+        }
+        let Some(stat) = Stat::of(pid) else { continue };
+        all.cpu_ms += stat.ticks * TICK_MS;
+        all.memory_kib += resident_kib(pid);
+        all.processes += 1;
+        queue.extend(children(pid));
+    }
+    Some(all)
+}
+
+/// What this host uses. The time is the caller's to fill in.
+pub fn of_host() -> HostUse {
+    let load = read("/proc/loadavg");
+    let memory = read("/proc/meminfo");
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    HostUse {
+        at_us: 0,
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        load_hundredths: load_hundredths(&load),
+        busy_ms: busy_ticks(&read("/proc/stat")) * TICK_MS,
+        memory_kib: field(&memory, "MemTotal:"),
+        available_kib: field(&memory, "MemAvailable:"),
+    }
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: i32,
+    /// Of its own and of children that were waited for.
+    ticks: u64,
+}
+
+impl Stat {
+    fn of(pid: Pid) -> Option<Self> {
+        Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        // The name may contain anything; what follows it does not contain a bracket.
+        let rest = text.rsplit_once(") ")?.1;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let times = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: times.sum::<Result<u64, _>>().ok()?,
+        })
+    }
+}
+
+fn resident_kib(pid: Pid) -> u64 {
+    field(&read(&format!("/proc/{pid}/status")), "VmRSS:")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number behind a name.
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|rest| rest.split_ascii_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// `0.52 …` as 52.
+fn load_hundredths(text: &str) -> u64 {
+    let number = text.split_ascii_whitespace().next().unwrap_or_default();
+    number.replacen('.', "", 1).parse().unwrap_or(0)
+}
+
+/// All of the first line but idle time and waiting for I/O. Guests are in the first two numbers.
+fn busy_ticks(text: &str) -> u64 {
+    let line = text.lines().next().unwrap_or_default();
+    let numbers = line.split_ascii_whitespace().skip(1).take(8);
+    let numbers = numbers.map(|number| number.parse::<u64>().unwrap_or(0)).enumerate();
+    numbers.filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, ticks)| ticks).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_hide_the_numbers() {
+        let text = "7 (a) R (b c) S 3 7 7 0 -1 0 0 0 0 0 10 20 3 4 20 0 1 0 99 0 0 0";
+        assert_eq!(Stat::read(text), Some(Stat { state: 'S', parent: 3, ticks: 37 }));
+        assert_eq!(Stat::read("7 (a) S 3"), None);
+    }
+
+    #[test]
+    fn the_numbers_of_a_host_are_read() {
+        assert_eq!(load_hundredths("0.52 0.58 1.02 1/200 77\n"), 52);
+        assert_eq!(load_hundredths("12.00 1 1"), 1200);
+        assert_eq!(busy_ticks("cpu 1 2 4 1000 2000 8 16 32 64 128\ncpu0 1"), 63);
+        assert_eq!(field("MemTotal:   100 kB\nMemAvailable: 70 kB\n", "MemAvailable:"), 70);
+        let host = of_host();
+        assert!(host.cpus > 0 && host.busy_ms > 0 && host.memory_kib > host.available_kib);
+    }
+
+    #[test]
+    fn a_process_is_found_under_its_parent_alone() {
+        let (me, parent) = (Pid::this(), Pid::parent());
+        let own = of_tree(me, parent).unwrap();
+        assert!(own.processes >= 1 && own.memory_kib > 0);
+        assert_eq!(of_tree(me, me), None);
+    }
+}

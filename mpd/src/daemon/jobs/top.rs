@@ -1,0 +1,193 @@
+//! What the ranks here use, in pages that fit an answer to the ring.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use mpd_io::usage;
+use mpd_proto::message::{HostUse, RankRun, RankUse, RunUse};
+use mpd_proto::ring::MAX_ANSWER;
+use mpd_proto::{JobId, Rank, Time};
+use nix::unistd::Pid;
+
+use super::{Job, Jobs, listing};
+
+/// Bytes of a page; the rest of an answer is what stands around it, the machine above all.
+const PAGE: usize = MAX_ANSWER - 384;
+
+/// Bytes that a rank takes at most.
+const RANK: usize = 192;
+
+/// What the ranks of a job have written, as its manager counted last.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    counts: BTreeMap<Rank, u64>,
+    at: Option<Time>,
+    /// The manager was asked, and has not answered.
+    asked: bool,
+}
+
+impl Jobs {
+    /// Jobs whose managers are to count, and have nothing to count for us yet.
+    pub(crate) fn uncounted(&mut self) -> Vec<JobId> {
+        let mut all = Vec::new();
+        for (id, job) in &mut self.jobs {
+            if job.connected && !job.runs.is_empty() && !job.written.asked {
+                job.written.asked = true;
+                all.push(id.clone());
+            }
+        }
+        all
+    }
+
+    /// A manager has counted.
+    pub(crate) fn written(&mut self, id: &JobId, counts: Vec<(Rank, u64)>) {
+        let now = self.clock.now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let known = |rank: &Rank| job.runs.iter().any(|run| run.ranks.contains(*rank));
+        job.written.counts.extend(counts.into_iter().filter(|(rank, _)| known(rank)));
+        job.written.at = Some(now);
+        job.written.asked = false;
+    }
+
+    /// This machine now, a page of what is used on it, and whether there is a next one.
+    pub(crate) fn usage(&self, page: u32) -> (HostUse, Vec<RunUse>, bool) {
+        let now = self.clock.now();
+        let machine = HostUse { at_us: micros(now), ..usage::of_host() };
+        let all: Vec<(&JobId, &Job, &RankRun)> = (self.jobs.iter())
+            .flat_map(|(id, job)| job.runs.iter().map(move |run| (id, job, run)))
+            .collect();
+        let heads: Vec<RunUse> =
+            all.iter().map(|(id, job, run)| self.head(id, job, run, now)).collect();
+        let sizes = heads.iter().zip(&all).map(|(head, (.., run))| (bytes(head), run.pids.len()));
+        let (slices, more) = slices(sizes, page);
+        let mut runs = Vec::new();
+        for (at, range) in slices {
+            let (_, job, run) = all[at];
+            runs.push(RunUse { ranks: ranks(job, run, range), ..heads[at].clone() });
+        }
+        (machine, runs, more)
+    }
+
+    fn head(&self, id: &JobId, job: &Job, run: &RankRun, now: Time) -> RunUse {
+        RunUse {
+            job: id.clone(),
+            alias: job.alias.as_deref().map(listing::shortened),
+            user: self.user.clone(),
+            program: run.program.clone(),
+            at_us: micros(now),
+            counted_us: job.written.at.map(micros),
+            ranks: Vec::new(),
+        }
+    }
+}
+
+fn ranks(job: &Job, run: &RankRun, range: Range<usize>) -> Vec<RankUse> {
+    let pairs = run.ranks.ranks().zip(&run.pids).skip(range.start).take(range.len());
+    pairs.map(|(rank, &pid)| rank_use(job, rank, pid)).collect()
+}
+
+fn rank_use(job: &Job, rank: Rank, pid: u32) -> RankUse {
+    let written = job.written.counts.get(&rank).copied().unwrap_or(0);
+    let process = i32::try_from(pid).ok().map(Pid::from_raw);
+    let found = process.zip(job.manager).and_then(|(pid, parent)| usage::of_tree(pid, parent));
+    let (state, cpu_ms, memory_kib, processes) =
+        found.map_or(('X', 0, 0, 0), |u| (u.state, u.cpu_ms, u.memory_kib, u.processes));
+    RankUse { rank, pid, state, cpu_ms, memory_kib, processes, written }
+}
+
+/// One page of runs, each with so many bytes of its own and so many ranks: which ranks of which run,
+/// and whether there is a next page.
+fn slices(
+    runs: impl Iterator<Item = (usize, usize)>,
+    wanted: u32,
+) -> (Vec<(usize, Range<usize>)>, bool) {
+    let (mut page, mut room) = (0, PAGE);
+    let mut taken = Vec::new();
+    for (at, (head, ranks)) in runs.enumerate() {
+        let mut from = 0;
+        while from < ranks {
+            let fit = room.saturating_sub(head) / RANK;
+            if fit == 0 && room < PAGE {
+                page += 1;
+                room = PAGE;
+                continue;
+            }
+            if page > wanted {
+                return (taken, true);
+            }
+            // A head that leaves no room has a page for itself and one rank.
+            let to = ranks.min(from + fit.max(1));
+            if page == wanted {
+                taken.push((at, from..to));
+            }
+            room = room.saturating_sub(head + (to - from) * RANK);
+            from = to;
+        }
+    }
+    (taken, false)
+}
+
+fn bytes(head: &RunUse) -> usize {
+    // Our own structs serialise; see frame::encode_message.
+    serde_json::to_vec(head).expect("a listing serialises").len() + 1
+}
+
+fn micros(at: Time) -> u64 {
+    u64::try_from(at.since(Time::ZERO).as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_proto::message::OrderAnswer;
+
+    use super::*;
+
+    fn everything(runs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let mut seen = Vec::new();
+        for page in 0.. {
+            let (slices, more) = slices(runs.iter().copied(), page);
+            let bytes: usize = slices.iter().map(|(at, r)| runs[*at].0 + r.len() * RANK).sum();
+            assert!(slices.len() <= 1 || bytes <= PAGE, "page {page} has {bytes} bytes");
+            seen.extend(slices.into_iter().flat_map(|(at, range)| range.map(move |i| (at, i))));
+            if !more {
+                return seen;
+            }
+        }
+        unreachable!("there is a last page")
+    }
+
+    #[test]
+    fn every_rank_is_on_one_page_and_pages_have_their_size() {
+        for runs in [&[][..], &[(100, 1)], &[(100, 200)], &[(900, 3); 40], &[(100, 0), (3000, 9)]] {
+            let seen = everything(runs);
+            let all =
+                runs.iter().enumerate().flat_map(|(at, run)| (0..run.1).map(move |i| (at, i)));
+            assert!(all.eq(seen), "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_rank_and_machine_have_the_room_that_is_kept_for_them() {
+        let most = u64::MAX;
+        let rank = RankUse {
+            rank: Rank(u32::MAX),
+            pid: u32::MAX,
+            state: 'X',
+            cpu_ms: most,
+            memory_kib: most,
+            processes: u32::MAX,
+            written: most,
+        };
+        assert!(serde_json::to_vec(&rank).unwrap().len() < RANK);
+        let machine = HostUse {
+            at_us: most,
+            cpus: u32::MAX,
+            load_hundredths: most,
+            busy_ms: most,
+            memory_kib: most,
+            available_kib: most,
+        };
+        let answer = OrderAnswer::Top { machine, runs: Vec::new(), more: false };
+        assert!(serde_json::to_vec(&answer).unwrap().len() <= MAX_ANSWER - PAGE);
+    }
+}

@@ -1,0 +1,63 @@
+//! What hosts and ranks use, asked of all members page by page.
+
+use mpd_proto::frame;
+use mpd_proto::message::{Answer, ConsoleReply, HostTop, ManagerOrder, Order, OrderAnswer};
+use mpd_proto::ring::{DaemonName, RequestId};
+
+use crate::daemon::membership::asks::Wanted;
+use crate::daemon::membership::jobs::{HOSTS_PER_REPLY, MAX_PAGES};
+use crate::daemon::membership::{Errand, Hands, Membership};
+
+impl Membership {
+    /// A console wants to know what is used.
+    pub(super) fn ask_top(&mut self, hands: &mut Hands<'_>, console: usize) {
+        let wanted = Wanted::Top { page: 0, missing: Vec::new() };
+        self.scatter(hands, console, wanted, &Order::Top { page: 0 });
+    }
+
+    /// What is used here. The managers count output meanwhile, for the next time.
+    pub(super) fn obey_top(&mut self, hands: &mut Hands<'_>, page: u32) -> OrderAnswer {
+        if page == 0 {
+            let order = ManagerOrder::CountOutput;
+            let errand = |job| Errand { job, order: order.clone(), link: None };
+            self.errands.extend(hands.jobs.uncounted().into_iter().map(errand));
+        }
+        let (machine, runs, more) = hands.jobs.usage(page);
+        OrderAnswer::Top { machine, runs, more }
+    }
+
+    /// One page of every host came in.
+    pub(super) fn topped(
+        &mut self,
+        hands: &mut Hands<'_>,
+        request: RequestId,
+        page: u32,
+        answers: &[Answer],
+        missing: Vec<DaemonName>,
+    ) {
+        let Some(console) = self.asks.end(request) else { return };
+        let mut again = false;
+        let mut hosts = Vec::new();
+        for answer in self.in_ring_order(answers.iter().collect(), |answer| &answer.name) {
+            if let Ok(OrderAnswer::Top { machine, runs, more }) =
+                frame::decode_message(answer.answer.as_bytes())
+            {
+                again |= more && page < MAX_PAGES;
+                hosts.push(HostTop { host: answer.name.clone(), machine, runs });
+            }
+        }
+        let parts = hosts.len().div_ceil(HOSTS_PER_REPLY).max(1);
+        let mut hosts = hosts.into_iter();
+        for part in 1..=parts {
+            let last = part == parts && !again;
+            let some = hosts.by_ref().take(HOSTS_PER_REPLY).collect();
+            let missing = if last { missing.clone() } else { Vec::new() };
+            let reply = ConsoleReply::Top { hosts: some, missing, more: !last };
+            self.asks.post(console, reply, last);
+        }
+        if again {
+            let page = page + 1;
+            self.scatter(hands, console, Wanted::Top { page, missing }, &Order::Top { page });
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! When this manager and its ranks did what, for the timeline of the launch.
+
+use std::collections::BTreeMap;
+
+use mpd_io::clock::wall;
+use mpd_proto::message::{Class, Exchange, JobNews, MAX_SPANS, Phase, Span, Up};
+use mpd_proto::{Rank, Time};
+
+use super::branches::End;
+use super::{Process, Timer};
+
+/// Fences whose times are kept: a program may have millions.
+const MAX_FENCES: usize = 64;
+
+/// A trace is not worth a link: it is left out where more waits already.
+const MAX_WAITING: usize = 512 * 1024;
+
+/// Spans, and those that have begun.
+#[derive(Debug)]
+pub(super) struct Trace {
+    /// The clock on the wall, and ours at the same moment: a span is not stretched when the former is
+    /// set.
+    wall: u64,
+    at: Time,
+    /// Until the specification says that nobody wants it.
+    wanted: bool,
+    spans: Vec<Span>,
+    begun: BTreeMap<(Phase, Option<Rank>), Time>,
+    fences: usize,
+    go: Option<Time>,
+    /// What is added to the times of each below us.
+    corrections: BTreeMap<usize, i64>,
+    /// Forwarding steps of the launch, when the daemon has said so.
+    hops: Option<u32>,
+    /// The exit code of the job, while the daemon's word on the launch is awaited.
+    finishing: Option<u8>,
+}
+
+impl Trace {
+    /// The trace of a process that began at `began` and is at work now.
+    pub(super) fn start(began: u64, now: Time) -> Self {
+        let wall = wall();
+        let took_us = wall.saturating_sub(began);
+        let spans = vec![Span { phase: Phase::Manager, rank: None, began_us: began, took_us }];
+        Self {
+            wall,
+            at: now,
+            wanted: true,
+            spans,
+            begun: BTreeMap::new(),
+            fences: 0,
+            go: None,
+            corrections: BTreeMap::new(),
+            hops: None,
+            finishing: None,
+        }
+    }
+
+    /// From here on it is known whether somebody wants it. Some spans are the daemon's.
+    pub(super) fn decide(&mut self, wanted: bool, daemons: &[Span]) {
+        self.wanted = wanted;
+        self.spans.extend_from_slice(daemons);
+    }
+
+    pub(super) fn begin(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
+        if self.wanted {
+            self.begun.entry((phase, rank)).or_insert(now);
+        }
+    }
+
+    pub(super) fn end(&mut self, now: Time, phase: Phase, rank: Option<Rank>) {
+        let Some(began) = self.begun.remove(&(phase, rank)) else { return };
+        if phase == Phase::Fence {
+            self.fences += 1;
+            if self.fences > MAX_FENCES {
+                return;
+            }
+        }
+        let took_us = micros(now.since(began));
+        self.spans.push(Span { phase, rank, began_us: self.wall_at(began), took_us });
+    }
+
+    /// The word to start the ranks came, or was given.
+    pub(super) const fn note_go(&mut self, now: Time) {
+        self.go = Some(now);
+    }
+
+    fn wall_at(&self, at: Time) -> u64 {
+        self.wall + micros(at.since(self.at))
+    }
+
+    /// When the word to go came; 0 if it did not.
+    fn go_us(&self) -> u64 {
+        self.go.map_or(0, |go| self.wall_at(go))
+    }
+
+    /// Everything so far. What has no end, ends now.
+    fn take(&mut self, now: Time) -> Vec<Span> {
+        for (phase, rank) in self.begun.keys().copied().collect::<Vec<_>>() {
+            self.end(now, phase, rank);
+        }
+        std::mem::take(&mut self.spans)
+    }
+
+    /// Spans that the manager at `child` told at `told_us`, having heard the word to go at `heard_us`,
+    /// in our own time.
+    fn translated(
+        &mut self,
+        now: Time,
+        child: usize,
+        (heard_us, told_us): (u64, u64),
+        spans: Vec<Span>,
+    ) -> Vec<Span> {
+        let (sent, received) = (self.go_us(), self.wall_at(now));
+        let correction = *self.corrections.entry(child).or_insert_with(|| match (sent, heard_us) {
+            // It was not told to go: there is nothing to compare.
+            (0, _) | (_, 0) => 0,
+            _ => Exchange { sent, heard: heard_us, answered: told_us, received }.correction(),
+        });
+        spans.into_iter().map(|span| span.shifted(correction)).collect()
+    }
+}
+
+impl Process {
+    /// Something begins here.
+    pub(super) fn begin_span(&mut self, phase: Phase, rank: Option<Rank>) {
+        let now = self.now();
+        self.trace.begin(now, phase, rank);
+    }
+
+    /// It is over.
+    pub(super) fn end_span(&mut self, phase: Phase, rank: Option<Rank>) {
+        let now = self.now();
+        self.trace.end(now, phase, rank);
+    }
+
+    /// The last that this manager has to tell but for its end.
+    pub(super) fn tell_trace(&mut self) {
+        if self.spec.trace {
+            let now = self.now();
+            let spans = self.trace.take(now);
+            self.pass_spans(self.order.place, &spans);
+        }
+    }
+
+    /// Spans of a manager below, by way of the one at `child`.
+    pub(super) fn take_spans(
+        &mut self,
+        child: usize,
+        place: u32,
+        times: (u64, u64),
+        spans: Vec<Span>,
+    ) {
+        if self.spec.trace && self.order.shares.subtree(child).contains(&(place as usize)) {
+            let now = self.now();
+            let spans = self.trace.translated(now, child, times, spans);
+            self.pass_spans(place, &spans);
+        }
+    }
+
+    fn pass_spans(&mut self, place: u32, spans: &[Span]) {
+        let Some(share) = self.order.shares.get(place as usize) else { return };
+        for spans in spans.chunks(MAX_SPANS) {
+            if self.is_root() {
+                let host = share.member.clone();
+                self.console.tell(&JobNews::Trace { host, spans: spans.to_vec() });
+            } else if self.branches.queued(End::Parent, Class::Control) < MAX_WAITING {
+                let (heard_us, told_us) = (self.trace.go_us(), self.trace.wall_at(self.now()));
+                let spans = spans.to_vec();
+                self.branches.send_up(&Up::Trace { place, heard_us, told_us, spans });
+            } else {
+                log::warn!("{} spans of the trace are left out: too much waits", spans.len());
+            }
+        }
+    }
+
+    /// The daemon says how the launch went.
+    pub(super) fn launched(&mut self, scatter: Span, depth: u32) {
+        self.trace.hops = Some(depth);
+        if self.spec.trace {
+            self.pass_spans(self.order.place, &[scatter]);
+        }
+        self.finish_late();
+    }
+
+    /// Whether the end of the job waits for the daemon's word, which it has begun to.
+    pub(super) fn awaits_launched(&mut self, code: u8) -> bool {
+        let told = self.trace.hops.is_some() || self.trace.finishing.is_some();
+        if !self.spec.trace || told || self.order.shares.len() == 1 {
+            return false;
+        }
+        self.trace.finishing = Some(code);
+        self.timers.set(Timer::Launched, self.now() + super::LAUNCHED_PATIENCE);
+        true
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn finish_late(&mut self) {
+        if let (Some(code), None) = (self.trace.finishing, self.over) {
+            self.timers.stop(Timer::Launched);
+            self.finish(code);
+        }
+    }
+
+    pub(super) fn tell_hops(&self) -> JobNews {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let shares = &self.order.shares;
+        JobNews::Hops {
+            hosts: count(shares.len()),
+            scatter: self.trace.hops,
+            tree: count(shares.depth()),
+        }
+    }
+}
+
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn trace() -> Trace {
+        let mut trace = Trace::start(0, Time::ZERO);
+        trace.wall = 1_000_000;
+        trace.spans.clear();
+        trace
+    }
+
+    #[test]
+    fn a_span_has_its_length_by_our_own_clock_and_what_has_no_end_ends_with_the_trace() {
+        let mut trace = trace();
+        trace.begin(Time::ZERO + MS, Phase::Spawn, Some(Rank(3)));
+        trace.begin(Time::ZERO + 2 * MS, Phase::Run, Some(Rank(3)));
+        trace.end(Time::ZERO + 4 * MS, Phase::Spawn, Some(Rank(3)));
+        trace.end(Time::ZERO + 5 * MS, Phase::Go, None);
+        let span =
+            |phase, began_us, took_us| Span { phase, rank: Some(Rank(3)), began_us, took_us };
+        let expected = [span(Phase::Spawn, 1_001_000, 3000), span(Phase::Run, 1_002_000, 7000)];
+        assert_eq!(trace.take(Time::ZERO + 9 * MS), expected);
+    }
+
+    #[test]
+    fn an_unwanted_trace_grows_no_more_and_a_wanted_one_by_so_many_fences() {
+        let mut trace = trace();
+        let fence = |trace: &mut Trace| {
+            trace.begin(Time::ZERO, Phase::Fence, None);
+            trace.end(Time::ZERO, Phase::Fence, None);
+        };
+        (0..2 * MAX_FENCES).for_each(|_| fence(&mut trace));
+        assert_eq!(trace.spans.len(), MAX_FENCES);
+        trace.decide(false, &[]);
+        fence(&mut trace);
+        trace.begin(Time::ZERO, Phase::Run, Some(Rank(0)));
+        assert!(trace.begun.is_empty());
+    }
+
+    #[test]
+    fn one_below_whose_clock_is_behind_is_corrected_once_and_for_all() {
+        let mut trace = trace();
+        let span = Span { phase: Phase::Go, rank: None, began_us: 900_000, took_us: 5 };
+        let told = |trace: &mut Trace, child, heard| {
+            let now = Time::ZERO + 100 * MS;
+            trace.translated(now, child, (heard, heard + 10_000), vec![span])[0].began_us
+        };
+        assert_eq!(told(&mut trace, 1, 900_000), 900_000, "nobody was told to go");
+        trace.note_go(Time::ZERO);
+        assert_eq!(told(&mut trace, 2, 900_000), 1_000_000);
+        assert_eq!(told(&mut trace, 2, 950_000), 1_000_000);
+    }
+}

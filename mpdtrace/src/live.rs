@@ -1,0 +1,130 @@
+//! Samples one after the other, on a screen that is drawn in place, or as lines.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use mpd_io::console::{Console, ConsoleError};
+use mpd_io::rundir::RunDir;
+use mpd_io::screen::Screen;
+use mpd_io::signals::Signals;
+use mpd_proto::message::{JobRef, RingRequest};
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::ask::{AskError, RING_PATIENCE, left};
+use crate::top::{Sample, View};
+
+/// Samples that a view is made of: output is counted one sample later than the rest.
+pub const SAMPLES: usize = 3;
+
+/// `q`, and what `^C` is where keys are not signals.
+const QUIT: [u8; 2] = [b'q', 3];
+
+/// One sample.
+///
+/// # Errors
+/// [`AskError`].
+pub fn sample(rundir: &RunDir, job: Option<&JobRef>) -> Result<Sample, AskError> {
+    let mut console = Console::ask(rundir, RingRequest::Top)?;
+    let mut sample = Sample::default();
+    while !sample.take(console.answer(Some(RING_PATIENCE))?).ok_or(AskError::Unfit)? {}
+    sample.choose(job);
+    Ok(sample)
+}
+
+/// The view on a screen until its user has seen enough, or a signal ends it.
+///
+/// # Errors
+/// When there is no answer, or the screen does not take what is drawn.
+pub fn show(
+    screen: &Screen,
+    rundir: &RunDir,
+    job: Option<&JobRef>,
+    interval: Duration,
+) -> Result<()> {
+    let caught = [libc::SIGWINCH, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+    let mut signals = Signals::catch(&caught).context("cannot catch signals")?;
+    let mut samples: VecDeque<Sample> = VecDeque::new();
+    let mut asking: Option<(Console, Sample, Instant)> = None;
+    let mut next = Instant::now();
+    loop {
+        if asking.is_none() && next <= Instant::now() {
+            let console = Console::ask(rundir, RingRequest::Top).map_err(AskError::from)?;
+            asking = Some((console, Sample::default(), Instant::now() + RING_PATIENCE));
+            next = Instant::now() + interval;
+        }
+        if let Some((console, sample, until)) = &mut asking
+            && hear(console, sample, *until)?
+        {
+            sample.choose(job);
+            samples.push_back(std::mem::take(sample));
+            while samples.len() > SAMPLES {
+                samples.pop_front();
+            }
+            asking = None;
+        }
+        draw(screen, &samples)?;
+        let deadline = asking.as_ref().map_or(next, |(.., until)| *until);
+        wait(asking.as_ref().map(|(console, ..)| console), &signals, left(deadline))?;
+        let quits = |signal: &i32| *signal != libc::SIGWINCH;
+        if signals.pending().iter().any(quits) || has_quit(screen)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes what has come; whether that was all.
+fn hear(console: &mut Console, sample: &mut Sample, until: Instant) -> Result<bool, AskError> {
+    loop {
+        match console.answer(Some(Duration::ZERO)) {
+            Ok(reply) => match sample.take(reply) {
+                Some(false) => {}
+                Some(true) => return Ok(true),
+                None => return Err(AskError::Unfit),
+            },
+            Err(ConsoleError::Silent(_)) if until > Instant::now() => return Ok(false),
+            Err(ConsoleError::Silent(_)) => {
+                return Err(ConsoleError::Silent(RING_PATIENCE).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn draw(screen: &Screen, samples: &VecDeque<Sample>) -> Result<()> {
+    let (columns, lines) = screen.size();
+    let text = match View::of(samples) {
+        Some(view) => view.lines(columns.into(), lines.into()),
+        None => vec!["asking the ring".to_owned()],
+    };
+    screen.draw(&text).context("cannot draw")
+}
+
+fn wait(console: Option<&Console>, signals: &Signals, most: Duration) -> Result<()> {
+    let stdin = io::stdin();
+    let mut fds = vec![
+        PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+        PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+    ];
+    fds.extend(console.map(|console| PollFd::new(console.as_fd(), PollFlags::POLLIN)));
+    // Rounded up: a moment too late is better than many looks too early.
+    let most = PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(&mut fds, most) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error).context("cannot wait"),
+    }
+}
+
+fn has_quit(screen: &Screen) -> Result<bool> {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    if !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..)) {
+        return Ok(false);
+    }
+    let keys = screen.keys().context("the terminal is gone")?;
+    Ok(keys.iter().any(|key| QUIT.contains(key)))
+}

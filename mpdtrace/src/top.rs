@@ -1,0 +1,410 @@
+//! What hosts and ranks use, from samples to tables and JSON. Pure; whatever came from elsewhere is
+//! escaped.
+//!
+//! A daemon tells sums since the beginning. What is used *now* is the difference of two samples by the
+//! time between them, by the clock of that daemon.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mpd_io::logging::one_line;
+use mpd_proto::message::{ConsoleReply, HostTop, HostUse, JobRef, RankUse, RunUse};
+use mpd_proto::ring::DaemonName;
+use mpd_proto::{JobId, Rank};
+use serde::Serialize;
+
+use crate::render;
+
+/// What was used until some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    hosts: Vec<HostTop>,
+    missing: Vec<DaemonName>,
+}
+
+impl Sample {
+    /// Takes one reply; whether it was the last one. None for another kind of reply.
+    pub fn take(&mut self, reply: ConsoleReply) -> Option<bool> {
+        let ConsoleReply::Top { hosts, missing, more } = reply else { return None };
+        for part in hosts {
+            match self.hosts.iter_mut().find(|known| known.host == part.host) {
+                Some(known) => known.runs.extend(part.runs),
+                None => self.hosts.push(part),
+            }
+        }
+        self.missing.extend(missing);
+        Some(!more)
+    }
+
+    /// Leaves out jobs that are not meant. A number means those of all daemons.
+    pub fn choose(&mut self, job: Option<&JobRef>) {
+        let Some(job) = job else { return };
+        let means = |run: &RunUse| match job {
+            JobRef::Number(number) => run.job.number() == *number,
+            named => named.means(&run.job, run.alias.as_deref()),
+        };
+        self.hosts.iter_mut().for_each(|host| host.runs.retain(&means));
+    }
+
+    /// Live members that did not answer.
+    pub fn missing(&self) -> &[DaemonName] {
+        &self.missing
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = (Key<'_>, &RunUse, &RankUse)> {
+        self.hosts.iter().flat_map(|HostTop { host, runs, .. }| {
+            runs.iter().flat_map(move |run| {
+                run.ranks.iter().map(move |one| ((&run.job, one.rank, one.pid, host), run, one))
+            })
+        })
+    }
+}
+
+/// Which process is meant: its number alone may have had another owner.
+type Key<'a> = (&'a JobId, Rank, u32, &'a DaemonName);
+
+/// What is used between samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View<'a> {
+    /// In the order of the ring.
+    pub hosts: Vec<HostRow<'a>>,
+    /// By job and rank.
+    pub ranks: Vec<RankRow<'a>>,
+    /// Live members that did not answer the last time.
+    pub missing: &'a [DaemonName],
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostRow<'a> {
+    host: &'a DaemonName,
+    cpus: u32,
+    load: f64,
+    /// 100 is one CPU; none with the first sample.
+    cpu_percent: Option<f64>,
+    memory_kib: u64,
+    available_kib: u64,
+}
+
+/// A rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankRow<'a> {
+    job: &'a JobId,
+    rank: u32,
+    host: &'a DaemonName,
+    pid: u32,
+    state: char,
+    /// 100 is one CPU; none with the first sample.
+    cpu_percent: Option<f64>,
+    cpu_seconds: f64,
+    memory_kib: u64,
+    processes: u32,
+    /// Bytes of output and error; none as long as they were not counted.
+    written: Option<u64>,
+    written_per_second: Option<f64>,
+    alias: Option<&'a str>,
+    user: &'a str,
+    program: &'a str,
+}
+
+impl<'a> View<'a> {
+    /// What was used from the first of these samples to the last one. Output is counted a sample later
+    /// than the rest, so that its rate needs three.
+    pub fn of(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Self> {
+        let samples: Vec<&Sample> = samples.into_iter().collect();
+        let last = samples.last()?;
+        let mut hosts: BTreeMap<&DaemonName, &HostUse> = BTreeMap::new();
+        let mut ranks: BTreeMap<Key<'_>, (u64, u64)> = BTreeMap::new();
+        let mut counted: BTreeMap<Key<'_>, (u64, u64)> = BTreeMap::new();
+        for sample in &samples {
+            for HostTop { host, machine, .. } in &sample.hosts {
+                hosts.entry(host).or_insert(machine);
+            }
+            for (key, run, one) in sample.ranks() {
+                ranks.entry(key).or_insert((run.at_us, one.cpu_ms));
+                if let Some(at) = run.counted_us {
+                    counted.entry(key).or_insert((at, one.written));
+                }
+            }
+        }
+        let host = |top: &'a HostTop| {
+            let HostTop { host, machine, .. } = top;
+            let HostUse { at_us, cpus, load_hundredths, busy_ms, memory_kib, available_kib } =
+                *machine;
+            HostRow {
+                host,
+                cpus,
+                load: to_float(load_hundredths) / 100.0,
+                cpu_percent: hosts
+                    .get(host)
+                    .and_then(|first| per_second((first.at_us, first.busy_ms), (at_us, busy_ms)))
+                    .map(|ms| ms / 10.0),
+                memory_kib,
+                available_kib,
+            }
+        };
+        let rank = |(key, run, one): (Key<'a>, &'a RunUse, &'a RankUse)| {
+            let cpu = |first: &(u64, u64)| per_second(*first, (run.at_us, one.cpu_ms));
+            let written =
+                |at| counted.get(&key).and_then(|first| per_second(*first, (at, one.written)));
+            RankRow {
+                job: key.0,
+                rank: one.rank.0,
+                host: key.3,
+                pid: one.pid,
+                state: one.state,
+                cpu_percent: ranks.get(&key).and_then(cpu).map(|ms| ms / 10.0),
+                cpu_seconds: to_float(one.cpu_ms) / 1000.0,
+                memory_kib: one.memory_kib,
+                processes: one.processes,
+                written: run.counted_us.map(|_| one.written),
+                written_per_second: run.counted_us.and_then(written),
+                alias: run.alias.as_deref(),
+                user: &run.user,
+                program: &run.program,
+            }
+        };
+        let mut all: Vec<RankRow<'a>> = last.ranks().map(rank).collect();
+        all.sort_by(|a, b| (a.job, a.rank).cmp(&(b.job, b.rank)));
+        Some(View {
+            hosts: last.hosts.iter().map(host).collect(),
+            ranks: all,
+            missing: last.missing(),
+        })
+    }
+
+    /// One line of JSON.
+    pub fn json(&self) -> String {
+        render::json(self)
+    }
+
+    /// The tables, line by line: at most `lines` of them, each of at most `columns` characters.
+    pub fn lines(&self, columns: usize, lines: usize) -> Vec<String> {
+        let jobs: BTreeSet<&JobId> = self.ranks.iter().map(|row| row.job).collect();
+        let (hosts, jobs, ranks) = (self.hosts.len(), jobs.len(), self.ranks.len());
+        let mut text = vec![format!(
+            "{hosts} host{}, {jobs} job{}, {ranks} rank{}",
+            plural(hosts),
+            plural(jobs),
+            plural(ranks)
+        )];
+        text.extend(render::missing(self.missing));
+        // As many hosts as leave room for as many ranks.
+        let room = match ranks {
+            0 => lines.saturating_sub(text.len() + 2),
+            _ => lines.saturating_sub(text.len() + 4) / 2,
+        };
+        let shown = hosts.min(room.max(1));
+        let cells = self.hosts.iter().take(shown).map(HostRow::cells);
+        text.extend(table(&["HOST", ">CPUS", ">LOAD", ">CPU%", ">USED", ">MEMORY"], cells));
+        text.extend(left_out(hosts - shown, "host"));
+        if ranks > 0 {
+            text.push(String::new());
+            let room = lines.saturating_sub(text.len() + 1);
+            let shown = if ranks > room { room.saturating_sub(1) } else { ranks };
+            let heads =
+                ["JOB", ">RANK", "HOST", ">PID", "S", ">CPU%", ">MEMORY", ">OUT/s", "PROGRAM"];
+            text.extend(table(&heads, self.ranks.iter().take(shown).map(RankRow::cells)));
+            text.extend(left_out(ranks - shown, "rank"));
+        }
+        text.truncate(lines);
+        let cut = |line: String| one_line(&line).chars().take(columns).collect();
+        text.into_iter().map(cut).collect()
+    }
+}
+
+impl HostRow<'_> {
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.host.to_string(),
+            self.cpus.to_string(),
+            format!("{:.2}", self.load),
+            percent(self.cpu_percent),
+            size(self.memory_kib.saturating_sub(self.available_kib) * 1024),
+            size(self.memory_kib * 1024),
+        ]
+    }
+}
+
+impl RankRow<'_> {
+    fn cells(&self) -> Vec<String> {
+        let written = self.written_per_second.map_or_else(|| "-".to_owned(), |b| size(to_bytes(b)));
+        vec![
+            self.job.to_string(),
+            self.rank.to_string(),
+            self.host.to_string(),
+            self.pid.to_string(),
+            self.state.to_string(),
+            percent(self.cpu_percent),
+            size(self.memory_kib * 1024),
+            written,
+            one_line(self.program),
+        ]
+    }
+}
+
+/// A heading and rows, in columns as wide as they must be; `>` in front of a heading sets it right.
+fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
+    let (names, right): (Vec<String>, Vec<bool>) = heads
+        .iter()
+        .map(|head| (head.trim_start_matches('>').to_owned(), head.starts_with('>')))
+        .unzip();
+    let all: Vec<Vec<String>> = std::iter::once(names).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..heads.len()).filter_map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).zip(&right).map(|((cell, width), right)| match right {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:width$}"),
+        });
+        cells.collect::<Vec<String>>().join(" ").trim_end().to_owned()
+    };
+    all.iter().map(line).collect()
+}
+
+fn left_out(count: usize, what: &str) -> Option<String> {
+    (count > 0).then(|| format!("and {count} {what}{} more", plural(count)))
+}
+
+const fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn percent(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
+}
+
+/// Bytes with three digits or so.
+fn size(bytes: u64) -> String {
+    let mut value = to_float(bytes);
+    for unit in ["", "K", "M", "G"] {
+        if value < 999.5 {
+            let digits = usize::from(value < 9.95 && !unit.is_empty());
+            return format!("{value:.digits$}{unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1}T")
+}
+
+/// How much it grew in a second, from one (time in microseconds, sum) to another. None without a time
+/// between them, or if it shrank: a process that ended takes its part along.
+fn per_second(first: (u64, u64), last: (u64, u64)) -> Option<f64> {
+    let took = last.0.checked_sub(first.0).filter(|took| *took > 0)?;
+    Some(to_float(last.1.checked_sub(first.1)?) * 1e6 / to_float(took))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit")]
+const fn to_float(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a table")]
+const fn to_bytes(number: f64) -> u64 {
+    number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::name;
+
+    fn machine(at_us: u64, busy_ms: u64) -> HostUse {
+        let (memory_kib, available_kib) = (8 << 20, 6 << 20);
+        HostUse { at_us, cpus: 4, load_hundredths: 150, busy_ms, memory_kib, available_kib }
+    }
+
+    fn run(job: &str, at_us: u64, ranks: &[(u32, u64, u64)]) -> RunUse {
+        let one = |&(rank, cpu_ms, written): &(u32, u64, u64)| RankUse {
+            rank: Rank(rank),
+            pid: 100 + rank,
+            state: 'R',
+            cpu_ms,
+            memory_kib: 2048,
+            processes: 1,
+            written,
+        };
+        RunUse {
+            job: job.parse().unwrap(),
+            alias: None,
+            user: "ada".into(),
+            program: "a.out\u{1b}".into(),
+            at_us,
+            counted_us: (at_us > 1_000_000).then(|| at_us - 1_000_000),
+            ranks: ranks.iter().map(one).collect(),
+        }
+    }
+
+    /// A second and a half a CPU, a second each for two ranks, and 4 KiB of output for the first.
+    fn sample(second: u64) -> Sample {
+        let at = second * 1_000_000;
+        let host = |host: &str, runs| ConsoleReply::Top {
+            hosts: vec![HostTop { host: name(host), machine: machine(at, second * 1500), runs }],
+            missing: vec![],
+            more: true,
+        };
+        let written = second.saturating_sub(1) * 4096;
+        let mut sample = Sample::default();
+        assert_eq!(sample.take(host("h1", vec![run("2@h1", at, &[(1, 7, 0)])])), Some(false));
+        sample.take(host("h1", vec![run("1@h1", at, &[(0, second * 1000, written)])]));
+        sample.take(host("h2", vec![run("1@h1", at, &[(1, second * 500, 0)])]));
+        let last = ConsoleReply::Top { hosts: vec![], missing: vec![name("h3")], more: false };
+        assert_eq!(sample.take(last), Some(true));
+        sample
+    }
+
+    #[test]
+    fn what_is_used_is_the_difference_of_samples() {
+        let samples = [sample(1), sample(2), sample(3)];
+        let view = View::of(&samples).unwrap();
+        assert_eq!(view.hosts.iter().map(|h| h.cpu_percent).collect::<Vec<_>>(), [Some(150.0); 2]);
+        let row = |row: &RankRow<'_>| (row.job.number(), row.rank, row.cpu_percent.unwrap());
+        let rows: Vec<_> = view.ranks.iter().map(row).collect();
+        assert_eq!(rows, [(1, 0, 100.0), (1, 1, 50.0), (2, 1, 0.0)]);
+        assert_eq!(view.ranks[0].written_per_second, Some(4096.0));
+        let first = View::of(&samples[..1]).unwrap();
+        assert_eq!((first.ranks[0].cpu_percent, first.ranks[0].written), (None, None));
+        assert_eq!(View::of(&[]), None);
+    }
+
+    #[test]
+    fn the_tables_fit_their_window() {
+        let samples = [sample(1), sample(2), sample(3)];
+        let view = View::of(&samples).unwrap();
+        let expected = [
+            "2 hosts, 2 jobs, 3 ranks",
+            "no answer from h3",
+            "HOST CPUS LOAD  CPU% USED MEMORY",
+            "h1      4 1.50 150.0 2.0G   8.0G",
+            "h2      4 1.50 150.0 2.0G   8.0G",
+            "",
+            "JOB  RANK HOST PID S  CPU% MEMORY OUT/s PROGRAM",
+            "1@h1    0 h1   100 R 100.0   2.0M  4.0K a.out\\u{1b}",
+            "1@h1    1 h2   101 R  50.0   2.0M     0 a.out\\u{1b}",
+            "2@h1    1 h1   101 R   0.0   2.0M     0 a.out\\u{1b}",
+        ];
+        assert_eq!(view.lines(80, 40), expected);
+        for lines in 0..12 {
+            let text = view.lines(30, lines);
+            assert!(text.len() <= lines && text.iter().all(|line| line.chars().count() <= 30));
+        }
+        assert_eq!(view.lines(80, 9).last().unwrap(), "and 2 ranks more");
+    }
+
+    #[test]
+    fn jobs_are_chosen_by_number_id_or_alias() {
+        let chosen = |job: JobRef| {
+            let mut one = sample(2);
+            one.choose(Some(&job));
+            one.ranks().count()
+        };
+        assert_eq!(chosen(JobRef::Number(1)), 2);
+        assert_eq!(chosen(JobRef::Id("2@h1".parse().unwrap())), 1);
+        assert_eq!(chosen(JobRef::Alias("x".into())), 0);
+    }
+
+    #[test]
+    fn sizes_have_few_digits() {
+        let texts = [0, 999, 1000, 10 << 10, 1 << 20, 3 << 40].map(size);
+        assert_eq!(texts, ["0", "999", "1.0K", "10K", "1.0M", "3.0T"]);
+    }
+}

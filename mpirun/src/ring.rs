@@ -1,0 +1,42 @@
+//! How large the ring is that a job would run in.
+
+use std::time::Duration;
+
+use mpd_io::console::Console;
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::{RunDir, host_name};
+use mpd_proto::message::{ConsoleReply, RingRequest};
+use mpd_proto::ring::Standing;
+
+/// How long the daemon of this host may take to say.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the live members have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSize {
+    /// How many they are.
+    pub hosts: u32,
+    /// Their CPUs, or what stands behind their names in the host file.
+    pub cpus: u32,
+}
+
+/// The ring that the daemon of this host is in; this host alone if none serves here, or does not say.
+pub fn size() -> RingSize {
+    of_daemon().unwrap_or_else(|| RingSize {
+        hosts: 1,
+        cpus: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+    })
+}
+
+fn of_daemon() -> Option<RingSize> {
+    let rundir = RunDir::resolve(None, &RingName::resolve(None).ok()?, &host_name());
+    let mut console = Console::ask(&rundir, RingRequest::Describe).ok()?;
+    let ConsoleReply::Ring(view) = console.answer(Some(PATIENCE)).ok()? else { return None };
+    let live = view.members.iter().filter(|member| member.standing == Standing::Live);
+    let sum = live.fold(RingSize { hosts: 0, cpus: 0 }, |sum, member| RingSize {
+        hosts: sum.hosts + 1,
+        cpus: sum.cpus.saturating_add(member.ncpus),
+    });
+    (sum.hosts > 0).then_some(sum)
+}

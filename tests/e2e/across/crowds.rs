@@ -1,0 +1,89 @@
+//! Many jobs, at once and one after the other, leave the daemons of all hosts as they were.
+
+use crate::across::{ring, settled};
+use crate::members::Members;
+use crate::process::Process;
+use crate::run::sample;
+
+/// What a daemon's memory may have grown by.
+const GROWTH_KIB: u64 = 1024;
+/// Jobs after which all that is allocated once has been.
+const WARM_UP: usize = 20;
+
+/// Checks that `jobs`, after as many as warm everything up, leave the daemons as they were.
+fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
+    jobs(WARM_UP);
+    ring.only_daemons_are_left();
+    let daemons: Vec<Process> = ring.indices().iter().map(|&i| ring.process(i)).collect();
+    let before = settled(&daemons);
+    jobs(sample(200, 5_000));
+    ring.only_daemons_are_left();
+    for ((daemon, before), now) in daemons.iter().zip(before).zip(settled(&daemons)) {
+        assert_eq!(now.0, before.0, "descriptors of {daemon}");
+        assert_eq!(daemon.zombies(), 0, "zombies of {daemon}");
+        let grown = now.1.saturating_sub(before.1);
+        assert!(grown <= GROWTH_KIB, "grown by {grown} KiB from {} KiB: {daemon}", before.1);
+    }
+}
+
+#[test]
+fn many_jobs_in_sequence_leave_all_daemons_as_they_were() {
+    let ring = ring();
+    leave_the_daemons_as_they_were(&ring, |count| {
+        for number in 0..count {
+            let from = number % 4 + 1;
+            let run = match number % 5 {
+                0 => ring.mpirun(from, &["-n", "8", &ring.suite.program("t-pmi"), "fences", "2"]),
+                1 => ring.mpirun(from, &["-l", "-n", "6", "echo", "x"]),
+                2 => ring.mpirun(from, &["-rr", "-s", "all", "-n", "4", "cat"]).input("text\n"),
+                _ => ring.mpirun(from, &["-n", "8", "true"]),
+            };
+            run.output().code(0).quiet();
+        }
+    });
+}
+
+#[test]
+fn many_failing_jobs_leave_all_daemons_as_they_were() {
+    let ring = ring();
+    leave_the_daemons_as_they_were(&ring, |count| {
+        for number in 0..count / 2 {
+            let rank = (number % 8).to_string();
+            let output = match number % 3 {
+                0 => ring.mpirun(1, &["-n", "6", "true", ":", "-n", "2", "./missing"]).output(),
+                1 => ring.ranks(8, "t-exit-with", &[&rank, "sig9", "sleep"]).output(),
+                _ => ring.ranks(8, "t-pmi", &["abort", &rank, "3"]).output(),
+            };
+            output.failed();
+        }
+    });
+}
+
+#[test]
+fn fifty_jobs_at_once_are_all_right_and_leave_all_daemons_as_they_were() {
+    let ring = ring();
+    let helper = ring.suite.program("t-pmi");
+    leave_the_daemons_as_they_were(&ring, |count| {
+        for _ in 0..count.div_ceil(100) {
+            let words = ["-n", "8", &helper, "put-fence-get-all", "2"];
+            let start = |at: usize| ring.mpirun(at % 4 + 1, &words).deadline(180).start();
+            let jobs: Vec<_> = (0..sample(50, 100)).map(start).collect();
+            for job in jobs {
+                let output = job.wait();
+                output.code(0).quiet();
+                assert_eq!(output.out().matches("pmi ok ").count(), 8, "{output}");
+            }
+        }
+    });
+}
+
+#[test]
+fn six_hundred_ranks_on_four_hosts_are_one_job() {
+    let ring = ring();
+    let words =
+        ["-ppn", "150", "-n", "600", &ring.suite.program("t-pmi"), "put-fence-get-all", "1"];
+    let output = ring.mpirun(1, &words).deadline(180).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("pmi ok ").count(), 600, "{output}");
+    ring.only_daemons_are_left();
+}

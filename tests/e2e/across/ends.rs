@@ -1,0 +1,127 @@
+//! Exit codes of ranks on other hosts, and jobs that cannot start because of one host.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::across::ring;
+use crate::run::sample;
+
+#[test]
+fn a_code_of_a_rank_on_any_host_becomes_the_code_of_mpirun() {
+    let ring = ring();
+    for (rank, code) in [(0, 3), (2, 1), (3, 255), (5, 7), (6, 126), (7, 77)] {
+        let words = [rank.to_string(), code.to_string(), "sleep".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = ring.ranks(8, "t-exit-with", &words).output();
+        let host = format!("host d{}", rank / 2 + 1);
+        output.code(code).says(&[&host, &format!("rank {rank}: exited with code {code}")]).brief();
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_deadly_signal_on_any_host_becomes_128_and_its_number() {
+    let ring = ring();
+    for (rank, signal) in [(1, 15), (2, 9), (4, 11), (7, 6)] {
+        let words = [rank.to_string(), format!("sig{signal}"), "sleep".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = ring.ranks(8, "t-exit-with", &words).output();
+        let host = format!("host d{}", rank / 2 + 1);
+        output.code(128 + signal);
+        output.says(&[&host, &format!("rank {rank}: killed by signal {signal}")]).brief();
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn failures_on_all_hosts_at_once_are_one_failure() {
+    let ring = ring();
+    for _ in 0..sample(5, 200) {
+        let output = ring.ranks(8, "t-exit-with", &["all", "9"]).output();
+        output.code(9).says(&["exited with code 9"]);
+        assert_eq!(output.err().lines().count(), 1, "{output}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn with_on_failure_continue_the_other_hosts_finish() {
+    let ring = ring();
+    let script = "[ $PMI_RANK = 2 ] && exit 5; sleep 0.3; echo done $PMI_RANK";
+    let words = ["-on-failure=continue", "-n", "8", "sh", "-c", script];
+    let output = ring.mpirun(1, &words).output();
+    output.code(5).says(&["host d2", "rank 2"]);
+    let expected: Vec<_> = [0, 1, 3, 4, 5, 6, 7].map(|rank| format!("done {rank}")).into();
+    assert_eq!(output.sorted_lines(), expected);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn the_status_file_lists_the_ranks_of_all_hosts() {
+    let ring = ring();
+    let words = ["-on-failure=continue", "-status-file", "status", "-n", "8", "sh", "-c"];
+    ring.mpirun(1, &words).arg("exit $((PMI_RANK * 10))").output().failed();
+    let status = fs::read_to_string(ring.suite.path("work/status")).expect("a status file");
+    let ranks: Vec<_> = status.lines().filter(|line| line.starts_with("rank=")).collect();
+    assert_eq!(ranks.len(), 8, "{status}");
+    for (rank, line) in ranks.iter().enumerate() {
+        let start = format!("rank={rank} host=d{} pid=", rank / 2 + 1);
+        let end = format!(" code={}", rank * 10);
+        assert!(line.starts_with(&start) && line.ends_with(&end), "{status}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_program_that_one_host_cannot_run_keeps_every_rank_from_running() {
+    let ring = ring();
+    let unusable = ring.suite.path("work/unusable");
+    fs::write(&unusable, "no program").expect("a file");
+    fs::set_permissions(&unusable, PermissionsExt::from_mode(0o644)).expect("chmod");
+    let unusable = unusable.display().to_string();
+    for host in ["d1", "d2", "d4"] {
+        for (program, code) in [("./missing", 127), ("missing", 127), (&unusable, 126)] {
+            let words = ["-n", "6", "sh", "-c", "touch ran.$PMI_RANK", ":", "-n", "1", "-host"];
+            let output = ring.mpirun(1, &words).args([host, program]).output();
+            output.code(code).says(&[&format!("host {host}"), program]).brief();
+            for rank in 0..6 {
+                let ran = ring.suite.path(format!("work/ran.{rank}"));
+                assert!(!ran.exists(), "rank {rank} ran before {program} on {host}");
+            }
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_directory_that_one_host_cannot_enter_keeps_every_rank_from_running() {
+    let ring = ring();
+    let words = ["-n", "4", "touch", "ran", ":", "-n", "1", "-host", "d3", "-wdir"];
+    let output = ring.mpirun(1, &words).args(["/no/such/directory", "true"]).output();
+    output.code(125).says(&["host d3", "/no/such/directory"]).brief();
+    assert!(!ring.suite.path("work/ran").exists());
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
+    let ring = ring();
+    // Found and executable; that its interpreter is missing only the kernel says.
+    let script = ring.suite.path("work/script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+    let words = ["-n", "6", "sleep", "60", ":", "-n", "1", "-host", "d3"];
+    let output = ring.mpirun(1, &words).arg(script).output();
+    let code = output.exit_code().expect("a code");
+    assert!(code == 126 || code == 127, "{output}");
+    output.says(&["host d3", "script"]).brief();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_time_limit_ends_the_job_on_all_hosts() {
+    let ring = ring();
+    let output = ring.mpirun(1, &["-timeout", "1", "-n", "8", "sleep", "60"]).output();
+    output.code(124).brief();
+    ring.only_daemons_are_left();
+}

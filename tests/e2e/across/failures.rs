@@ -1,0 +1,316 @@
+//! kill -9 of each kind of process of a job on four hosts, whose ranks do what they can to get away.
+//! Nothing of it may be left on any host, and another job may not notice.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::across::{ring, roomy};
+use crate::kill::{TREE_SECONDS, assert_trees_are_gone};
+use crate::members::Members;
+use crate::process::{self, Process};
+use crate::run::{Running, sample, wait_until};
+
+const RANKS: usize = 8;
+
+/// Four hosts, and a job on all of them that has to survive whatever happens to another.
+struct Rounds {
+    ring: Members,
+    bystander: Option<Running>,
+}
+
+impl Rounds {
+    fn new() -> Self {
+        let ring = ring();
+        let directory = ring.suite.new_directory("other");
+        let run = ring.mpirun(4, &["-n", "8", &ring.suite.program("t-signals"), &directory, "300"]);
+        let bystander = run.deadline(300).start();
+        for rank in 0..8 {
+            bystander.shows(&format!("ready {rank}\n"));
+        }
+        Self { ring, bystander: Some(bystander) }
+    }
+
+    /// A job of hopping trees, and its managers, those of d1, d2 …, once all trees have begun.
+    fn start(&self) -> (Running, Vec<Process>) {
+        let before = self.managers();
+        let words = ["1", "4", TREE_SECONDS, "stay"];
+        let job = self.ring.ranks(RANKS, "t-tree", &words).start();
+        for rank in 0..RANKS {
+            job.shows(&format!("tree {rank}\n"));
+        }
+        let of = |index: usize| {
+            let daemon = self.ring.member(index).pid;
+            let mut new = self.managers();
+            new.retain(|m| m.parent == daemon && !before.iter().any(|old| old.pid == m.pid));
+            assert_eq!(new.len(), 1, "the managers on d{index}: {new:?}");
+            new.remove(0)
+        };
+        (job, (1..=4).map(of).collect())
+    }
+
+    fn managers(&self) -> Vec<Process> {
+        self.ring.suite.processes().into_iter().filter(Process::is_manager).collect()
+    }
+
+    fn are_gone(&self, managers: &[Process]) {
+        let pids: Vec<i32> = managers.iter().map(|manager| manager.pid).collect();
+        assert_trees_are_gone(&self.ring.suite, &pids);
+    }
+
+    /// The bystander ends well.
+    fn end(mut self) {
+        fs::write(self.ring.suite.path("other/stop"), "").expect("the stop file");
+        self.bystander.take().expect("it runs until now").wait().code(0).quiet();
+        self.ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn killing_mpirun_ends_its_job_on_all_hosts() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(3, 50) {
+        let (job, managers) = rounds.start();
+        job.send(Signal::SIGKILL);
+        rounds.are_gone(&managers);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_a_rank_of_any_host_ends_the_job_and_names_rank_and_host() {
+    let rounds = Rounds::new();
+    for index in 1..=4 {
+        let (job, managers) = rounds.start();
+        let manager = managers[index - 1].pid;
+        let mut ranks = rounds.ring.suite.processes();
+        ranks.retain(|process| process.parent == manager && process.name == "t-tree");
+        // Hopping ones may have the manager as their parent, too; the ranks have the lowest pids.
+        ranks.sort_unstable_by_key(|process| process.pid);
+        process::send(ranks[1].pid, Signal::SIGKILL);
+        let named = format!("host d{index}: rank {}: killed by signal 9", 2 * index - 1);
+        job.wait().code(137).says(&[&named]).brief();
+        rounds.are_gone(&managers);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_any_manager_ends_its_job_on_all_hosts() {
+    let rounds = Rounds::new();
+    for _ in 0..sample(1, 20) {
+        for index in 1..=4 {
+            let (job, managers) = rounds.start();
+            process::send(managers[index - 1].pid, Signal::SIGKILL);
+            let named = if index == 1 { "manager".to_owned() } else { format!("host d{index}") };
+            job.wait().code(125).says(&[&named]).brief();
+            rounds.are_gone(&managers);
+        }
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_two_managers_at_once_leaves_nothing() {
+    let rounds = Rounds::new();
+    for (one, other) in [(0, 2), (1, 3)] {
+        let (job, managers) = rounds.start();
+        process::send(managers[one].pid, Signal::SIGKILL);
+        process::send(managers[other].pid, Signal::SIGKILL);
+        job.wait().code(125);
+        rounds.are_gone(&managers);
+    }
+    rounds.end();
+}
+
+#[test]
+fn killing_any_daemon_ends_no_job_and_its_successor_knows_them() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &["-a", "long"], "d");
+    for index in 1..=4 {
+        ring.kill(index);
+        job.send(Signal::SIGUSR1);
+        wait_until("one more SIGUSR1 for every rank", || {
+            recorders.ranks_got().iter().all(|got| got.get("SIGUSR1") == Some(&index))
+        });
+        ring.start_again(index);
+        ring.agree();
+        wait_until("the manager is adopted, with its ranks", || {
+            let listed = ring.listed(index % 4 + 1);
+            let ranks: u32 = listed
+                .iter()
+                .filter(|hosted| hosted.part.alias.as_deref() == Some("long"))
+                .flat_map(|hosted| &hosted.part.runs)
+                .map(|run| run.ranks.count())
+                .sum();
+            listed.len() == 4 && ranks == 8
+        });
+    }
+    recorders.stop();
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_adopted_job_is_killed_by_way_of_any_daemon() {
+    use mpd_proto::message::{ConsoleReply, JobRef, RingRequest};
+    let ring = ring();
+    let (_recorders, job) = ring.recorders(8, &[], "d");
+    for index in 1..=2 {
+        ring.kill(index);
+        ring.start_again(index);
+    }
+    ring.agree();
+    wait_until("all managers are adopted", || knows_all_managers(&ring, 3));
+    let id = JobRef::Id(ring.listed(3)[0].part.job.clone());
+    let answer = ring.ask(3, RingRequest::KillJob { job: id }).expect("an answer");
+    assert_eq!(answer, ConsoleReply::Done { missing: Vec::new() });
+    job.wait().code(137).says(&["killed on request"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_daemon_and_its_manager_killed_together_leave_nothing_once_a_daemon_is_back() {
+    let rounds = Rounds::new();
+    for index in 1..=3 {
+        let (job, managers) = rounds.start();
+        rounds.ring.send(index, Signal::SIGKILL);
+        process::send(managers[index - 1].pid, Signal::SIGKILL);
+        job.wait().code(125).brief();
+        rounds.ring.kill(index);
+        rounds.ring.start_again(index);
+        rounds.ring.agree();
+        rounds.are_gone(&managers);
+    }
+    rounds.end();
+}
+
+#[test]
+fn a_host_that_is_silent_is_lost_and_the_job_ends_on_the_others() {
+    let ring = roomy().faster(4).with(4);
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    let manager = ring.manager(3);
+    process::send(manager.pid, Signal::SIGSTOP);
+    job.wait().code(125).says(&["host d3 is lost", "no word from it"]).brief();
+    let lost = manager.pid;
+    wait_until("the other hosts are rid of it", || {
+        let left = recorders.processes();
+        left.iter().all(|process| is_below(process, lost))
+    });
+    process::send(lost, Signal::SIGCONT);
+    ring.only_daemons_are_left();
+}
+
+/// Whether `process` descends from `ancestor`, or its parent does not live any more.
+fn is_below(process: &Process, ancestor: i32) -> bool {
+    process.parent == ancestor
+        || Process::read(process.parent).is_some_and(|parent| parent.parent == ancestor)
+}
+
+#[test]
+fn a_daemon_that_stands_still_delays_no_job_that_runs() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    ring.send(2, Signal::SIGSTOP);
+    job.send(Signal::SIGUSR1);
+    recorders.wait_until_ranks_got(Signal::SIGUSR1);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    ring.send(2, Signal::SIGCONT);
+    ring.agree();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothing() {
+    let ring = roomy().faster(4).with(4);
+    ring.send(3, Signal::SIGSTOP);
+    let run = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(90);
+    run.output().code(125).says(&["d3"]);
+    ring.send(3, Signal::SIGCONT);
+    ring.agree();
+    ring.only_daemons_are_left();
+    ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn a_root_that_stands_still_is_not_waited_for_by_the_other_hosts() {
+    let ring = roomy().faster(4).with(4);
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    let root = ring.manager(1);
+    process::send(root.pid, Signal::SIGSTOP);
+    wait_until("the other hosts are rid of the job", || {
+        recorders.processes().iter().all(|process| is_below(process, root.pid))
+    });
+    process::send(root.pid, Signal::SIGCONT);
+    job.wait().code(125).says(&["is lost"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_manager_killed_while_its_job_starts_leaves_nothing() {
+    // The others look for theirs for two and a half seconds then, instead of ten.
+    let ring = roomy().faster(4).with(4);
+    for round in 0..sample(12, 200) {
+        let index = round % 4 + 1;
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+        let manager = ring.manager(index);
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 * 5) % 40));
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_daemon_killed_while_a_job_starts_leaves_no_doubt_whether_it_runs() {
+    let ring = roomy().faster(4).with(4);
+    for round in 0..sample(12, 100) {
+        let index = round % 4 + 1;
+        let mut job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(60).start();
+        ring.manager(index);
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis((round as u64 / 4 * 2) % 30));
+        ring.kill(index);
+        ring.start_again(index);
+        ring.agree();
+        let runs = || ring.suite.running("sleep").len() == 8;
+        wait_until("it runs or is over", || job.has_ended() || runs());
+        if !job.has_ended() {
+            wait_until("the new daemon knows it", || knows_all_managers(&ring, index));
+            job.send(Signal::SIGTERM);
+            job.wait().code(143);
+        } else {
+            job.wait().code(125).brief();
+        }
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_manager_that_loses_its_daemon_before_it_knows_its_job_is_adopted_by_the_next() {
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(60).start();
+    let root = ring.manager(1);
+    // Most likely before it has told the others what the job is, so that they wait for that.
+    process::send(root.pid, Signal::SIGSTOP);
+    ring.manager(4);
+    std::thread::sleep(Duration::from_millis(50));
+    ring.kill(4);
+    ring.start_again(4);
+    process::send(root.pid, Signal::SIGCONT);
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
+    ring.agree();
+    wait_until("the new daemon knows it", || knows_all_managers(&ring, 4));
+    job.send(Signal::SIGTERM);
+    job.wait().code(143);
+    ring.only_daemons_are_left();
+}
+
+/// Whether a daemon lists the one job with the managers of all four hosts.
+fn knows_all_managers(ring: &Members, index: usize) -> bool {
+    let listed = ring.listed(index);
+    listed.len() == 4 && listed.iter().all(|hosted| hosted.part.manager > 0)
+}

@@ -1,0 +1,146 @@
+//! Standard input of jobs on many hosts.
+
+use std::io::Write;
+
+use mpd_tests::digest::{Digest, block};
+use nix::sys::signal::Signal;
+
+use crate::across::{ring, settled};
+use crate::run::{sample, wait_until};
+
+/// Some megabytes, and their sum.
+fn megabytes(blocks: u64) -> (Vec<u8>, Digest) {
+    let bytes: Vec<u8> = (0..blocks).flat_map(block).collect();
+    let mut digest = Digest::default();
+    digest.add(&bytes);
+    (bytes, digest)
+}
+
+#[test]
+fn input_reaches_the_ranks_that_were_chosen_on_whatever_host() {
+    let ring = ring();
+    let table: [(&str, &[usize]); 6] = [
+        ("all", &[0, 1, 2, 3, 4, 5, 6, 7]),
+        ("5", &[5]),
+        ("2-3", &[2, 3]),
+        ("0,3,7", &[0, 3, 7]),
+        ("none", &[]),
+        ("0", &[0]),
+    ];
+    for (spec, receivers) in table {
+        let words = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+        let output = ring.mpirun(1, &words).input("one\ntwo\n").output();
+        output.code(0).quiet();
+        let mut expected: Vec<_> = (0..8).map(|rank| format!("{rank} end")).collect();
+        for word in ["one", "two"] {
+            expected.extend(receivers.iter().map(|rank| format!("{rank} got {word}")));
+        }
+        expected.sort_unstable();
+        assert_eq!(output.sorted_lines(), expected, "-s {spec}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn megabytes_reach_a_rank_on_another_host_and_all_ranks_whole() {
+    let ring = ring();
+    let (bytes, digest) = megabytes(sample(200, 10_000));
+    for (spec, receivers) in [("6", 6..7), ("all", 0..8)] {
+        let words = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "sum"];
+        let output = ring.mpirun(1, &words).input(bytes.clone()).deadline(120).output();
+        output.code(0).quiet();
+        let nothing = Digest::default();
+        let expected: Vec<_> = (0..8)
+            .map(|rank| {
+                format!("{rank}: {}", if receivers.contains(&rank) { digest } else { nothing })
+            })
+            .collect();
+        assert_eq!(output.sorted_lines(), expected, "-s {spec}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn lines_typed_by_and_by_arrive_elsewhere_by_and_by() {
+    let ring = ring();
+    let words = ["-s", "7", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    let mut stdin = job.stdin();
+    for word in ["first", "second", "third"] {
+        stdin.write_all(format!("{word}\n").as_bytes()).expect("a pipe");
+        job.shows(&format!("7 got {word}\n"));
+    }
+    drop(stdin);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_receiver_elsewhere_that_never_reads_keeps_nothing_from_ending_and_nobody_grows() {
+    let ring = ring();
+    let words = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "never", "60"];
+    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    for rank in 0..8 {
+        job.shows(&format!("{rank} ready\n"));
+    }
+    let mut stdin = job.stdin();
+    let feeder = std::thread::spawn(move || {
+        let bytes = vec![b'x'; 1 << 20];
+        while stdin.write_all(&bytes).is_ok() {}
+    });
+    let mut processes: Vec<_> = (1..=4).map(|index| ring.manager(index)).collect();
+    processes.push(job.process());
+    for (process, (_, resident)) in processes.iter().zip(settled(&processes)) {
+        assert!(resident < 16 * 1024, "{resident} KiB: {process}");
+    }
+    job.send(Signal::SIGTERM);
+    job.wait().code(143);
+    feeder.join().expect("the feeder ends");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_receiver_that_closes_or_leaves_holds_up_no_other_host() {
+    let ring = ring();
+    let (bytes, digest) = megabytes(64);
+    let helper = ring.suite.program("t-stdin");
+    for way in ["close", "exit"] {
+        for (leaver, reader) in [("d2", "d4"), ("d1", "d3"), ("d3", "d1")] {
+            let first = ["-s", "all", "-n", "1", "-host", leaver, &helper, way, "1", ":"];
+            let second = ["-n", "1", "-host", reader, &helper, "sum"];
+            let output = ring.mpirun(1, &first).args(second).input(bytes.clone()).output();
+            output.code(0).quiet();
+            assert!(
+                output.out().contains(&format!("1: {digest}\n")),
+                "{way} on {leaver}: {output}"
+            );
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn no_input_is_the_end_of_input_everywhere() {
+    let ring = ring();
+    let words = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+    let output = ring.mpirun(1, &words).output();
+    output.code(0).quiet();
+    let expected: Vec<_> = (0..8).map(|rank| format!("{rank} end")).collect();
+    assert_eq!(output.sorted_lines(), expected);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_endless_input_keeps_no_job_of_many_hosts_from_ending() {
+    let ring = ring();
+    for spec in ["3", "all"] {
+        let words = ["-s", spec, "-n", "8", "true"];
+        let mut job = ring.mpirun(1, &words).input_pipe().start();
+        let mut stdin = job.stdin();
+        let feeder = std::thread::spawn(move || while stdin.write_all(&[b'y'; 4096]).is_ok() {});
+        wait_until("the job is over", || job.has_ended());
+        job.wait().code(0).quiet();
+        feeder.join().expect("the feeder ends");
+    }
+    ring.only_daemons_are_left();
+}

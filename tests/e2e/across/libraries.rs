@@ -1,0 +1,61 @@
+//! Real MPI libraries whose ranks have to speak to each other over the network.
+
+use crate::across::ring;
+use crate::members::Members;
+use crate::mpi::{Library, libraries};
+
+/// Runs a check with each library that is there, on a ring of its own.
+fn with_each(check: impl Fn(&Members, &Library)) {
+    for library in libraries() {
+        let ring = ring();
+        check(&ring, &library);
+        ring.only_daemons_are_left();
+    }
+}
+
+/// A program of the library, with shared memory forbidden: the hosts are one machine in truth.
+fn run(ring: &Members, library: &Library, ranks: &str, words: &[&str]) -> crate::run::Run {
+    let [program, arguments @ ..] = words else { panic!("no program") };
+    let run = ring.mpirun(1, &["-n", ranks]).arg(library.program(program)).args(arguments);
+    let run = library.dress(run).env("MPIR_CVAR_NOLOCAL", "1").env("I_MPI_FABRICS", "ofi");
+    run.env("FI_PROVIDER", "tcp").deadline(300)
+}
+
+#[test]
+fn ranks_of_four_hosts_agree_on_a_sum() {
+    with_each(|ring, library| {
+        for ranks in ["8", "16"] {
+            let output = run(ring, library, ranks, &["allreduce"]).output();
+            output.code(0);
+            let said = format!("allreduce ok {ranks}\n");
+            assert!(output.out().contains(&said), "{}: {output}", library.name);
+        }
+    });
+}
+
+#[test]
+fn every_rank_of_a_library_knows_its_place_on_four_hosts() {
+    with_each(|ring, library| {
+        let output = run(ring, library, "8", &["hello"]).output();
+        output.code(0);
+        let lines = output.sorted_lines();
+        assert_eq!(lines.len(), 8, "{}: {output}", library.name);
+        for (rank, line) in lines.iter().enumerate() {
+            assert!(line.starts_with(&format!("rank {rank} of 8 appnum 0 ")), "{output}");
+        }
+    });
+}
+
+#[test]
+fn ends_of_a_librarys_ranks_on_other_hosts_are_what_they_are() {
+    with_each(|ring, library| {
+        run(ring, library, "8", &["abort", "5", "7"]).output().code(7).says(&["d3", "rank 5"]);
+        let left = run(ring, library, "8", &["nofinalize", "6", "0"]).output();
+        left.failed();
+        // Another rank may find first that it cannot reach the one that left, and fail for that.
+        if left.err().contains("rank 6:") {
+            left.code(1).says(&["d4", "MPI_Finalize"]);
+        }
+        run(ring, library, "8", &["exit_after", "3", "9"]).output().code(9).says(&["d2", "rank 3"]);
+    });
+}

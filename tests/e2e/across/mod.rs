@@ -1,0 +1,84 @@
+//! Jobs over several daemons of this machine: each daemon stands for a host.
+
+mod crowds;
+mod ends;
+mod failures;
+mod input;
+mod libraries;
+mod links;
+mod output;
+mod placement;
+mod pmi;
+mod signals;
+mod stopped;
+mod tree;
+
+use std::time::Duration;
+
+use crate::members::Members;
+use crate::process::Process;
+use crate::run::{Run, Running, wait_until};
+use crate::signals::Recorders;
+
+/// Ranks that a host takes before the next one does.
+const SLOTS: usize = 2;
+
+/// Hosts d1 to d4, in the ring, none of which runs anything.
+fn ring() -> Members {
+    roomy().with(4)
+}
+
+/// None yet; each will have room for [`SLOTS`] ranks.
+fn roomy() -> Members {
+    Members::new().option(&["--ncpus", &SLOTS.to_string()])
+}
+
+impl Members {
+    /// `mpirun -n COUNT` of a helper program, on d1.
+    fn ranks(&self, count: usize, helper: &str, arguments: &[&str]) -> Run {
+        self.mpirun(1, &["-n", &count.to_string(), &self.suite.program(helper)]).args(arguments)
+    }
+
+    /// A job of `t-signals` with the words of `options` in front, all of whose processes are ready.
+    fn recorders(&self, ranks: usize, options: &[&str], name: &str) -> (Recorders<'_>, Running) {
+        let recorders = Recorders::new(&self.suite, ranks, name);
+        let directory = recorders.directory.display().to_string();
+        let run = self.mpirun(1, options).args(["-n", &ranks.to_string()]);
+        let run = run.arg(self.suite.program("t-signals")).args([&directory, "60", "child"]);
+        let job = run.deadline(60).start();
+        recorders.wait_until_ready();
+        (recorders, job)
+    }
+
+    /// Nothing of any job is left on any host, and no daemon has ended.
+    fn only_daemons_are_left(&self) {
+        let pids: Vec<i32> = self.indices().iter().map(|&index| self.process(index).pid).collect();
+        self.suite.gone(&pids);
+    }
+
+    /// The manager that this daemon has started, of the one job there is.
+    fn manager(&self, index: usize) -> Process {
+        let daemon = self.process(index);
+        let mut found = None;
+        // Asked of the daemon alone: some tests need it as soon as it is there.
+        wait_until(&format!("a manager on d{index}"), || {
+            found = daemon.children().into_iter().find(Process::is_manager);
+            found.is_some()
+        });
+        found.expect("it was found")
+    }
+}
+
+/// Descriptors and resident KiB of processes, once nothing changes any more.
+fn settled(processes: &[Process]) -> Vec<(usize, u64)> {
+    let sizes = || -> Vec<_> {
+        processes.iter().map(|process| (process.descriptors(), process.resident_kib())).collect()
+    };
+    let mut before = sizes();
+    wait_until("sizes that stand still", || {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = sizes();
+        std::mem::replace(&mut before, now.clone()) == now
+    });
+    before
+}

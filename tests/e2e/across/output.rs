@@ -1,0 +1,175 @@
+//! Output of many hosts: whole lines, in the order of each rank, and nothing lost.
+
+use std::io::Read;
+
+use mpd_tests::lines::{Lines, Stream};
+
+use crate::across::ring;
+use crate::output::check_stream;
+use crate::run::{sample, wait_until};
+
+const RANKS: usize = 64;
+
+#[test]
+fn lines_of_sixty_four_ranks_on_four_hosts_are_whole_and_in_order() {
+    check_lines(&[], 31, sample(12, 200), 200_000);
+    check_lines(&["-l"], 32, sample(12, 200), 200_000);
+}
+
+#[test]
+fn many_short_lines_of_four_hosts_keep_their_order() {
+    check_lines(&[], 33, sample(300, 10_000), 200);
+    check_lines(&["-l"], 34, sample(300, 10_000), 200);
+}
+
+fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
+    let ring = ring();
+    let words = [seed.to_string(), count.to_string(), max.to_string()];
+    let run = ring.mpirun(1, options).args(["-ppn", "16", "-n", &RANKS.to_string()]);
+    let run = run.arg(ring.suite.program("t-lines")).args(words).deadline(sample(120, 600));
+    let output = run.output();
+    assert_eq!(output.exit_code(), Some(0), "{output}");
+    for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
+        let lines = |rank| Lines::new(seed, rank, stream, max);
+        check_stream(bytes, RANKS, !options.is_empty(), lines, count);
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn equal_lines_of_all_hosts_are_printed_once_and_errors_apart() {
+    let ring = ring();
+    let script = "for i in 1 2 3; do echo line $i; echo error $i >&2; done; \
+                  [ $PMI_RANK != 37 ] || echo odd";
+    let words = ["-m", "-ppn", "16", "-n", "64", "sh", "-c", script];
+    let output = ring.mpirun(1, &words).output();
+    output.code(0).prints("0-63: line 1\n0-63: line 2\n0-63: line 3\n37: odd\n");
+    assert_eq!(output.err(), "0-63: error 1\n0-63: error 2\n0-63: error 3\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn lines_that_differ_by_rank_are_merged_where_they_are_equal() {
+    let ring = ring();
+    let script = "echo parity $((PMI_RANK % 2))";
+    let output = ring.mpirun(1, &["-m", "-n", "8", "sh", "-c", script]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["0,2,4,6: parity 0", "1,3,5,7: parity 1"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn every_rank_of_every_host_has_a_file_of_its_own() {
+    let ring = ring();
+    let words = ["-outfile-pattern", "out.%r.%h", "-errfile-pattern", "err.%r", "-n", "8"];
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    ring.mpirun(1, &words).args(["sh", "-c", script]).output().code(0).quiet().prints("");
+    for rank in 0..8 {
+        let host = rank / 2 + 1;
+        let content = |name: String| std::fs::read_to_string(ring.suite.path(name));
+        let out = content(format!("work/out.{rank}.d{host}")).expect("a file");
+        let err = content(format!("work/err.{rank}")).expect("a file");
+        assert_eq!((out, err), (format!("out {rank}\n"), format!("err {rank}\n")));
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn lines_of_all_hosts_bear_the_time_when_they_were_written() {
+    let ring = ring();
+    let output = ring.mpirun(1, &["-timestamp", "-l", "-n", "8", "echo", "text"]).output();
+    output.code(0).quiet();
+    let mut ranks = Vec::new();
+    for line in output.out().lines() {
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.len() == 27 && time.starts_with("20") && time.ends_with('Z'), "{line}");
+        ranks.push(rest.strip_suffix(": text").expect("a label and the text").to_owned());
+    }
+    ranks.sort_unstable();
+    assert_eq!(ranks, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_prompt_of_a_rank_elsewhere_appears_and_can_be_answered() {
+    let ring = ring();
+    let words = ["-l", "-s", "5", "-n", "6"];
+    let run = ring.mpirun(1, &words).arg(ring.suite.program("t-prompt")).args(["name?", "60", "5"]);
+    let mut job = run.input_pipe().start();
+    let mut stdin = job.stdin();
+    job.shows("5: name?");
+    std::io::Write::write_all(&mut stdin, b"blue\n").expect("a pipe");
+    job.shows("answer: blue");
+    drop(stdin);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_rank_in_the_middle_of_its_line_holds_up_other_hosts_only_until_the_line_ends() {
+    let ring = ring();
+    // Rank 4 writes a long line piece by piece; rank 2 and 6 have something to say all the while.
+    let script = "case $PMI_RANK in 4) for i in 1 2 3 4 5 6 7 8; do printf \"piece$i \"; \
+                  sleep 0.05; done; echo;; *) for i in 1 2 3; do echo whole $PMI_RANK; done;; esac";
+    for _ in 0..sample(5, 50) {
+        let output = ring.mpirun(1, &["-n", "8", "bash", "-c", script]).output();
+        output.code(0).quiet();
+        let lines = output.sorted_lines();
+        let pieces: String = (1..=8).map(|i| format!("piece{i} ")).collect();
+        assert!(lines.contains(&pieces), "{output}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("whole ")).count(), 21);
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn the_last_bytes_of_every_host_are_not_lost() {
+    let ring = ring();
+    for round in 0..sample(15, 500) {
+        let length = 1 + (round * 7_919) % 200_000;
+        let output = ring.ranks(8, "t-lastbytes", &[&length.to_string(), "both"]).output();
+        output.code(0);
+        for bytes in [&output.stdout, &output.stderr] {
+            let count = |letter| bytes.iter().filter(|byte| **byte == letter).count();
+            for letter in b'A'..b'I' {
+                assert_eq!(count(letter), length, "round {round}, letter {}", char::from(letter));
+            }
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_reader_of_all_hosts_that_leaves_ends_the_job_with_141() {
+    let ring = ring();
+    for options in [&[][..], &["-l"], &["-m"]] {
+        let mut job = ring.mpirun(1, options).args(["-n", "8", "yes"]).start_unread();
+        let mut pipe = job.take_stdout();
+        assert!(pipe.read(&mut [0; 100]).expect("a pipe") > 0);
+        drop(pipe);
+        job.wait().code(141).quiet();
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_flood_of_one_host_does_not_keep_another_from_being_heard() {
+    let ring = ring();
+    let flood = ["-n", "2", "-host", "d2", "yes", ":", "-n", "1", "-host", "d4", "sh", "-c"];
+    let run = ring.mpirun(1, &flood).arg("echo heard >&2; echo also; sleep 60");
+    let mut job = run.start_unread();
+    let mut pipe = job.take_stdout();
+    let reader = std::thread::spawn(move || {
+        let (mut all, mut buffer) = (false, vec![0; 65_536]);
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+            all |= buffer[..count].windows(5).any(|five| five == b"also\n");
+        }
+        all
+    });
+    wait_until("the error is seen", || job.stderr().contains("heard\n"));
+    wait_until("the job is not over", || ring.suite.running("sleep").len() == 1);
+    job.send(nix::sys::signal::Signal::SIGINT);
+    job.wait().code(130);
+    assert!(reader.join().expect("the reader"), "a line of d4 is lost");
+    ring.only_daemons_are_left();
+}

@@ -1,0 +1,245 @@
+//! Signals reach every rank on every host, once, and end or stop what they ought to.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::across::{ring, roomy};
+use crate::members::Members;
+use crate::process::Process;
+use crate::pty::{INTERRUPT, SUSPEND, Terminal};
+use crate::run::wait_until;
+use crate::signals::Recorders;
+
+#[test]
+fn ordinary_signals_reach_every_rank_of_every_host_once() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    let sent =
+        [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
+    for signal in sent {
+        job.send(signal);
+        recorders.wait_until_ranks_got(signal);
+    }
+    // A second copy of the first ones would have come before the last.
+    let expected: BTreeMap<_, _> = sent.iter().map(|s| (s.as_str().to_owned(), 1)).collect();
+    assert_eq!(recorders.ranks_got(), vec![expected; 8]);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_interrupt_is_followed_by_sigterm_and_sigkill_on_every_host() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    for got in recorders.ranks_got() {
+        assert_eq!((got.get("SIGINT"), got.get("SIGTERM")), (Some(&1), Some(&1)), "{got:?}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_second_interrupt_kills_on_every_host_at_once() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    job.send(Signal::SIGINT);
+    recorders.wait_until_ranks_got(Signal::SIGINT);
+    let first = Instant::now();
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    // On a machine so slow that the grace was over, nothing can be said.
+    if first.elapsed() < Duration::from_secs(1) {
+        assert!(recorders.ranks_got().iter().all(|got| !got.contains_key("SIGTERM")));
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_signal_that_kills_the_ranks_of_all_hosts_is_the_jobs_end() {
+    let ring = ring();
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGUSR1, 138)] {
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+        wait_until("eight ranks", || ring.suite.running("sleep").len() == 8);
+        job.send(signal);
+        job.wait().code(code);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn sigtstp_stops_every_process_of_every_host_and_sigcont_wakes_them_all() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    for _ in 0..2 {
+        stop(&recorders, &job);
+        go_on(&recorders, &job);
+    }
+    assert_eq!(recorders.processes().len(), 16);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+fn stop(recorders: &Recorders<'_>, job: &crate::run::Running) {
+    job.send(Signal::SIGTSTP);
+    wait_until("the ranks, their children and mpirun have stopped", || {
+        recorders.processes().iter().all(Process::is_stopped) && job.process().is_stopped()
+    });
+}
+
+fn go_on(recorders: &Recorders<'_>, job: &crate::run::Running) {
+    job.send(Signal::SIGCONT);
+    wait_until("the ranks, their children and mpirun go on", || {
+        let stopped = recorders.processes().into_iter().find(Process::is_stopped);
+        stopped.is_none() && !job.process().is_stopped()
+    });
+}
+
+#[test]
+fn a_job_may_be_stopped_for_longer_than_the_patience_between_hosts() {
+    // A host is lost after two seconds of silence then, instead of eight.
+    let ring = roomy().faster(4).with(4);
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    stop(&recorders, &job);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(recorders.processes().len(), 16);
+    go_on(&recorders, &job);
+    job.send(Signal::SIGUSR1);
+    recorders.wait_until_ranks_got(Signal::SIGUSR1);
+    recorders.stop();
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_stopped_job_of_many_hosts_can_be_killed() {
+    let ring = ring();
+    let (recorders, job) = ring.recorders(8, &[], "d");
+    stop(&recorders, &job);
+    job.send(Signal::SIGKILL);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_signal_in_the_first_milliseconds_is_not_lost_on_any_host() {
+    let ring = ring();
+    for milliseconds in (0..=60).step_by(4) {
+        for signal in [Signal::SIGTERM, Signal::SIGINT] {
+            let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(20).start();
+            // Anywhere in its start.
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            job.send(signal);
+            job.wait().ended_by(signal);
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn mpirun_killed_in_the_first_milliseconds_leaves_nothing_on_any_host() {
+    let ring = ring();
+    for milliseconds in (0..=60).step_by(3) {
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(20).start();
+        // Anywhere in its start.
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        job.send(Signal::SIGKILL);
+        drop(job.wait());
+    }
+    ring.only_daemons_are_left();
+    ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
+}
+
+#[test]
+fn sigtstp_while_the_hosts_start_their_ranks_stops_everything() {
+    let ring = ring();
+    for already in [1, 30, 60] {
+        // They end with their input, which is when the test waits for the job.
+        let words = ["-s", "all", "-ppn", "20", "-n", "80", "cat"];
+        let job = ring.mpirun(1, &words).input_pipe().start();
+        wait_until("some ranks", || ring.suite.running("cat").len() >= already);
+        job.send(Signal::SIGTSTP);
+        wait_until("mpirun has stopped", || job.process().is_stopped());
+        let going: Vec<_> =
+            ring.suite.running("cat").into_iter().filter(|rank| !rank.is_stopped()).collect();
+        assert!(going.is_empty(), "not stopped by then: {going:?}");
+        job.send(Signal::SIGCONT);
+        job.wait().code(0).quiet();
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn signals_of_one_job_do_not_reach_another_on_the_same_hosts() {
+    let ring = ring();
+    let (others, other) = ring.recorders(8, &[], "other");
+    let (mine, job) = ring.recorders(8, &[], "mine");
+    job.send(Signal::SIGUSR1);
+    mine.wait_until_ranks_got(Signal::SIGUSR1);
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    mine.are_gone_alone();
+    assert!(others.ranks_got().iter().all(BTreeMap::is_empty));
+    others.stop();
+    other.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+/// A shell on a terminal, whose `mpirun` speaks to d1.
+fn terminal(ring: &Members) -> Terminal {
+    let directory = ring.suite.path("d").display().to_string();
+    let mut terminal = Terminal::with_shell(&ring.suite, &directory);
+    terminal.enter(&format!("export MPD_RUNDIR={}", ring.rundir(1).display()));
+    terminal.shows_prompt();
+    terminal
+}
+
+#[test]
+fn ctrl_z_stops_all_hosts_and_fg_wakes_them() {
+    let ring = ring();
+    let recorders = Recorders::new(&ring.suite, 8, "d");
+    let mut terminal = terminal(&ring);
+    terminal.enter("$MPIRUN -n 8 $T/t-signals $D 60 child");
+    recorders.wait_until_ready();
+    for _ in 0..2 {
+        terminal.press(SUSPEND);
+        terminal.shows("Stopped");
+        terminal.shows_prompt();
+        assert!(recorders.processes().iter().all(Process::is_stopped));
+        terminal.enter("fg");
+        wait_until("all go on", || !recorders.processes().iter().any(Process::is_stopped));
+    }
+    assert_eq!(recorders.processes().len(), 16);
+    recorders.stop();
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 0);
+    terminal.leave();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn ctrl_c_ends_the_ranks_of_all_hosts_and_gives_the_prompt_back() {
+    let ring = ring();
+    let mut terminal = terminal(&ring);
+    terminal.enter("$MPIRUN -n 8 sleep 60");
+    wait_until("eight ranks", || ring.suite.running("sleep").len() == 8);
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 130);
+    terminal.leave();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_terminal_that_is_closed_leaves_nothing_on_any_host() {
+    let ring = ring();
+    let recorders = Recorders::new(&ring.suite, 8, "d");
+    let mut terminal = terminal(&ring);
+    terminal.enter("$MPIRUN -n 8 $T/t-signals $D 60 child");
+    recorders.wait_until_ready();
+    terminal.hang_up();
+    ring.only_daemons_are_left();
+}

@@ -1,0 +1,105 @@
+//! Ranks bound to CPUs, and the map of who runs where.
+
+use std::collections::BTreeSet;
+
+use crate::members::Members;
+use crate::run::Output;
+use crate::suite::Suite;
+
+const SHOW: [&str; 3] = ["sh", "-c", "echo $PMI_RANK $(grep Cpus_allowed_list /proc/self/status)"];
+
+/// The numbers of a list like `0-3,8`.
+fn numbers(list: &str) -> BTreeSet<u32> {
+    let range = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.parse::<u32>().expect("a number of a CPU");
+        number(low)..=number(high)
+    };
+    list.split(',').flat_map(range).collect()
+}
+
+/// What each rank may use.
+fn masks(output: &Output) -> Vec<BTreeSet<u32>> {
+    let mut lines: Vec<(u32, BTreeSet<u32>)> = Vec::new();
+    for line in output.code(0).quiet().out().lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        lines.push((words[0].parse().expect("a rank"), numbers(words[2])));
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, mask)| mask).collect()
+}
+
+/// What whoever runs the tests may use.
+fn allowed() -> BTreeSet<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    numbers(line.expect("a list of CPUs").trim())
+}
+
+fn bound(suite: &Suite, to: &str, ranks: usize) -> Vec<BTreeSet<u32>> {
+    let ranks = ranks.to_string();
+    masks(&suite.mpirun(["-n", &ranks, "-bind-to", to]).args(SHOW).output())
+}
+
+#[test]
+fn without_a_wish_ranks_may_use_what_the_daemon_may() {
+    let suite = Suite::new();
+    assert_eq!(bound(&suite, "none", 2), [allowed(), allowed()]);
+    assert_eq!(masks(&suite.mpirun(SHOW).output()), [allowed()]);
+}
+
+#[test]
+fn each_rank_has_a_core_of_its_own_until_there_are_no_more() {
+    let suite = Suite::new();
+    let all = allowed();
+    // As many ranks as there are CPUs, and one more, begin again at some place.
+    let masks = bound(&suite, "core", all.len() + 1);
+    let cores = masks[1..].iter().position(|mask| *mask == masks[0]).map_or(0, |at| at + 1);
+    assert!(cores > 0, "no rank shares a core with the first: {masks:?}");
+    let used: BTreeSet<u32> = masks[..cores].iter().flatten().copied().collect();
+    assert_eq!(used, all, "each CPU is part of a core");
+    let sum: usize = masks[..cores].iter().map(BTreeSet::len).sum();
+    assert_eq!(sum, all.len(), "no CPU is part of two: {masks:?}");
+}
+
+#[test]
+fn one_rank_has_all_slots_and_a_node_is_part_of_them() {
+    let suite = Suite::new();
+    assert_eq!(bound(&suite, "slots", 1), [allowed()]);
+    let node = &bound(&suite, "numa", 1)[0];
+    assert!(!node.is_empty() && node.is_subset(&allowed()), "{node:?}");
+}
+
+#[test]
+fn ranks_stay_within_what_their_daemon_was_given() {
+    let suite = Suite::new();
+    let cpu = allowed().pop_last().expect("a CPU");
+    let number = cpu.to_string();
+    let log = suite.path("mpd.log");
+    let mpd = suite.program("mpd");
+    let words = ["-c", &number, &mpd, "--daemon", "--log-file", &log.display().to_string()];
+    suite.command("taskset").args(words).output().code(0);
+    suite.adopt(suite.daemon().pid, &suite.rundir(), &log);
+    for to in ["core", "numa", "slots", "none"] {
+        assert_eq!(bound(&suite, to, 3), [(); 3].map(|()| BTreeSet::from([cpu])), "{to}");
+    }
+}
+
+#[test]
+fn the_rank_map_is_printed_once_before_all_that_ranks_print() {
+    let ring = Members::of(3);
+    let words = ["-n", "6", "-ppn", "2", "-print-rank-map", "-l", "echo", "x"];
+    let output = ring.mpirun(2, &words).output();
+    let out = output.code(0).quiet().out();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "(d2:0-1)(d3:2-3)(d1:4-5)");
+    assert_eq!(lines[1..].len(), 6, "{output}");
+    assert!(lines[1..].iter().all(|line| line.ends_with(": x")), "{output}");
+}
+
+#[test]
+fn that_there_are_more_ranks_than_slots_is_said_once() {
+    let ring = Members::of(2);
+    let output = ring.mpirun(1, &["-n", "5", "-ppn", "2", "true"]).output();
+    assert_eq!(output.code(0).err().lines().count(), 1, "{output}");
+}

@@ -1,0 +1,57 @@
+//! Commands on every host of a ring, as administrators run them; and what jobs know of its size.
+
+use std::os::unix::fs::symlink;
+
+use crate::members::Members;
+use crate::run::Run;
+
+/// `mpdexec` through this member.
+fn mpdexec(ring: &Members, index: usize, words: &[&str]) -> Run {
+    let link = ring.suite.path("bin/mpdexec");
+    let _ = symlink(ring.suite.program("mpirun"), &link);
+    ring.suite.command(link).args(words).env("MPD_RUNDIR", ring.rundir(index))
+}
+
+#[test]
+fn mpdexec_runs_a_command_once_on_each_host_and_prints_equal_lines_once() {
+    let ring = Members::of(3);
+    mpdexec(&ring, 2, &["echo", "up"]).output().code(0).quiet().prints("0-2: up\n");
+    let output = mpdexec(&ring, 1, &["sh", "-c", "echo $MPI_LOCALNRANKS of $PMI_SIZE"]).output();
+    output.code(0).quiet().prints("0-2: 1 of 3\n");
+}
+
+#[test]
+fn the_exit_code_of_mpdexec_is_the_highest_and_every_host_runs_to_its_end() {
+    let ring = Members::of(3);
+    let script = "[ $PMI_RANK = 1 ] && exit 3; [ $PMI_RANK = 2 ] && exit 9; \
+                  while [ ! -e go ]; do :; done; exit 4";
+    let job = mpdexec(&ring, 1, &["sh", "-c", script]).start();
+    crate::run::wait_until("the first failure is told", || job.stderr().lines().count() == 1);
+    std::fs::write(ring.suite.path("work/go"), "").expect("a file");
+    job.wait().code(9);
+}
+
+#[test]
+fn the_highest_code_is_an_option_of_mpirun_and_does_not_hide_other_ends() {
+    let ring = Members::of(1);
+    let words = ["-n", "3", "-on-failure", "highest", "sh", "-c", "exit $((6 - $PMI_RANK))"];
+    ring.mpirun(1, &words).output().code(6);
+    let words = ["-on-failure", "highest", "-timeout", "0.2", "sleep", "60"];
+    ring.mpirun(1, &words).output().code(124);
+    ring.mpirun(1, &["-on-failure", "highest", "no-such-program"]).output().code(127);
+}
+
+#[test]
+fn the_universe_is_the_cpus_of_all_live_members() {
+    let ring = Members::new().option(&["--ncpus", "3"]).with(3);
+    let universe = |index: usize| {
+        let helper = ring.suite.program("t-pmi");
+        let said =
+            ring.mpirun(index, &["-usize", "SYSTEM", &helper, "hello"]).output().code(0).out();
+        let mut words = said.split(' ').skip_while(|word| *word != "universe").skip(1);
+        words.next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(universe(1), "9");
+    ring.kill(3);
+    crate::run::wait_until("two are left", || universe(1) == "6");
+}

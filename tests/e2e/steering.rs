@@ -1,0 +1,133 @@
+//! A running job that is steered from outside, by consoles of the ring.
+
+use std::fs;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::members::Members;
+use crate::run::{Run, wait_until};
+
+/// A console of the ring, asking this member.
+fn console(ring: &Members, index: usize, name: &str, words: &[&str]) -> Run {
+    let run = ring.suite.command(ring.suite.program(name)).args(words);
+    run.env("MPD_RUNDIR", ring.rundir(index))
+}
+
+#[test]
+fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
+    let ring = Members::of(2);
+    let script = ring.suite.path("work/rank");
+    let text = "trap 'echo rank; kill -KILL $child; exit 0' USR1\n\
+                sh -c 'trap \"echo child\" USR2 USR1; echo ready; while :; do sleep 1; done' &\n\
+                child=$!\ntrap : USR2\nwhile :; do wait; done\n";
+    fs::write(&script, text).expect("a script");
+    let words =
+        ["-n", "2", "-ppn", "1", "-a", "steered", "-l", "sh", &script.display().to_string()];
+    let job = ring.mpirun(1, &words).start();
+    job.shows("0: ready").shows("1: ready");
+    let signal = |words: &[&str]| {
+        console(&ring, 2, "mpdsigjob", words).output().code(0).quiet();
+    };
+    signal(&["USR2", "-a", "steered"]);
+    job.shows("0: child").shows("1: child");
+    signal(&["USR1", "-s", "-a", "steered"]);
+    let output = job.wait();
+    output.code(0);
+    let expected = ["0: child", "0: rank", "0: ready", "1: child", "1: rank", "1: ready"];
+    assert_eq!(output.sorted_lines(), expected, "children heard only of the first signal");
+}
+
+/// Bytes of which few neighbours are alike, so that a piece is recognised.
+struct Noise(u32);
+
+impl Noise {
+    fn some(&mut self) -> Vec<u8> {
+        let mut next = || {
+            self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            self.0.to_be_bytes()[0]
+        };
+        (0..16 * 1024).map(|_| next()).collect()
+    }
+}
+
+/// Writes until `stop`, never far ahead of what `got` says was received; gives what it wrote.
+fn write_until(stop: &AtomicBool, mut to: impl Write, got: impl Fn() -> usize) -> Vec<u8> {
+    const AHEAD: usize = 64 * 1024;
+    let (mut noise, mut written) = (Noise(1), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        if written.len() < got() + AHEAD {
+            let some = noise.some();
+            to.write_all(&some).expect("mpirun reads");
+            written.extend(some);
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    written
+}
+
+/// Whether `outer` with `inner` put in somewhere is `whole`.
+fn is_within(outer: &[u8], inner: &[u8], whole: &[u8]) -> bool {
+    let alike = outer.iter().zip(whole).take_while(|(a, b)| a == b).count();
+    // A few bytes may be alike by chance.
+    (alike.saturating_sub(8)..=alike)
+        .any(|cut| [&outer[..cut], inner, &outer[cut..]].concat() == whole)
+}
+
+#[test]
+fn mpdstdin_switches_in_the_middle_of_input_and_no_byte_is_lost_or_doubled() {
+    let ring = Members::of(2);
+    let directory = ring.suite.new_directory("got");
+    let script = format!("cat > {directory}/$PMI_RANK");
+    let words = ["-n", "3", "-ppn", "2", "-stdin-switch", "-a", "fed", "sh", "-c", &script];
+    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    let path = |rank: u32| format!("{directory}/{rank}");
+    let got = |rank: u32| fs::metadata(path(rank)).map_or(0, |file| file.len() as usize);
+    let stop = AtomicBool::new(false);
+    let stdin = job.stdin();
+    let whole = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write_until(&stop, stdin, || (0..3).map(got).sum()));
+        // Rank 2 is on the other host.
+        for (rank, next) in [(0, "2"), (2, "0")] {
+            wait_until("input flows", || got(rank) > 0);
+            console(&ring, 2, "mpdstdin", &["fed", next]).output().code(0).quiet();
+        }
+        let inner = got(0);
+        wait_until("it flows again where it flowed first", || got(0) > inner);
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("all is written")
+    });
+    job.wait().code(0).quiet();
+    assert_eq!(got(1), 0, "nobody gave it any");
+    let read = |rank| fs::read(path(rank)).expect("what a rank got");
+    let (outer, inner) = (read(0), read(2));
+    assert!(!inner.is_empty() && outer.len() + inner.len() == whole.len());
+    assert!(is_within(&outer, &inner, &whole));
+}
+
+#[test]
+fn input_that_nobody_gets_stays_where_it_is_until_somebody_does() {
+    let ring = Members::of(1);
+    let words = ["-n", "2", "-s", "none", "-stdin-switch", "-a", "fed", "-l", "cat"];
+    let job = ring.mpirun(1, &words).input("one line\n").start();
+    let switch = |ranks: &str| console(&ring, 1, "mpdstdin", &["fed", ranks]).output();
+    wait_until("it runs", || switch("1").exit_code() == Some(0));
+    job.wait().code(0).quiet().prints("1: one line\n");
+}
+
+#[test]
+fn a_rank_without_a_pipe_is_refused_and_so_is_one_that_is_not_there() {
+    let ring = Members::of(2);
+    let mut job =
+        ring.mpirun(1, &["-n", "2", "-ppn", "1", "-a", "fed", "-l", "cat"]).input_pipe().start();
+    let mut stdin = job.stdin();
+    writeln!(stdin, "first").expect("mpirun reads");
+    job.shows("0: first");
+    let refused = |ranks: &str| console(&ring, 2, "mpdstdin", &["fed", ranks]).output();
+    refused("0-1").code(1).brief().says(&["rank 1 has no pipe", "-stdin-switch"]);
+    refused("7").code(1).brief().says(&["no rank 7"]);
+    console(&ring, 2, "mpdstdin", &["nobody", "0"]).output().code(1).brief().says(&["nobody"]);
+    writeln!(stdin, "second").expect("mpirun reads");
+    drop(stdin);
+    job.wait().code(0).prints("0: first\n0: second\n");
+}

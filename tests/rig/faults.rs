@@ -1,0 +1,256 @@
+//! What becomes of a job when a process or a host of it, or the cable between them, fails.
+
+use std::time::{Duration, Instant};
+
+use mpd_tests::random::Random;
+use mpd_tests::surroundings::program;
+use mpd_tests::waiting::comes_true;
+use nix::sys::signal::Signal;
+
+use crate::hosts::counted;
+use crate::jobs::booted;
+use crate::process;
+use crate::rig::{Rig, Wish, number, without};
+use crate::run::{Output, sample, wait_until};
+
+const STEP: [usize; 2] = [20, 0];
+
+/// Fails unless `mpirun` ended for the loss of that host, soon enough.
+fn ended_for(output: &Output, host: &str, took: Duration) {
+    output.code(125).says(&[host]);
+    counted(&output.stdout, false);
+    assert!(took < Duration::from_secs(40), "10 s are promised, it took {took:?}");
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
+}
+
+#[test]
+fn a_manager_killed_on_any_host_ends_the_job_and_nothing_is_left() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let tree = program("t-tree").display().to_string();
+    let ranks = 2 * hosts.len();
+    let mut worst = Duration::ZERO;
+    for lost in &hosts {
+        // Beside its ranks each host has grandchildren that hide.
+        let words = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
+        let job = rig.mpirun(&hosts[0], &words).start();
+        wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
+        let begin = Instant::now();
+        process::send(rig.manager(lost).expect("a manager").pid, Signal::SIGKILL);
+        let output = job.wait();
+        let took = begin.elapsed();
+        output.code(125);
+        if *lost != hosts[0] {
+            output.says(&[lost]);
+        }
+        rig.is_clean(&format!("manager of {lost} killed"), &hosts);
+        worst = worst.max(begin.elapsed());
+        assert!(took < Duration::from_secs(20), "2 s are promised, it took {took:?}");
+    }
+    rig.figure(&format!("kill -9 of a manager: all gone after {} at most", seconds(worst)));
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_daemon_and_its_manager_killed_at_once_leave_nothing_once_a_daemon_is_back() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let tree = program("t-tree").display().to_string();
+    for lost in [&hosts[3], &hosts[0]] {
+        let words = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
+        let job = rig.mpirun(&hosts[0], &words).start();
+        wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
+        for found in rig.processes(std::slice::from_ref(lost)) {
+            if found.process.runs("mpd") {
+                process::send(found.process.pid, Signal::SIGKILL);
+            }
+        }
+        job.wait().code(125);
+        rig.is_clean("the others", &without(&hosts, &[lost]));
+        let begin = Instant::now();
+        rig.run(lost, &["mpd", "--daemon"]);
+        rig.is_clean(&format!("daemon and manager of {lost} killed"), &hosts);
+        rig.figure(&format!("gone {} after a daemon was started again", seconds(begin.elapsed())));
+        rig.heals("the daemon is back", &hosts);
+    }
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_console_killed_leaves_nothing_on_any_host() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let mut worst = Duration::ZERO;
+    for round in 0..3 {
+        let job = rig.counts(&hosts[round], "steps", ranks, STEP);
+        let other = rig.counts(&hosts[0], "other", 2, STEP);
+        let begin = Instant::now();
+        process::send(job.console(&rig).pid, Signal::SIGKILL);
+        let of_job = |rig: &Rig| rig.strays(&hosts).iter().any(|line| line.contains("/steps "));
+        wait_until("its ranks are gone", || !of_job(&rig));
+        worst = worst.max(begin.elapsed());
+        drop(job.running.wait());
+        other.ends_whole(2);
+        rig.is_clean("console killed", &hosts);
+    }
+    rig.figure(&format!("kill -9 of mpirun: ranks gone after {} at most", seconds(worst)));
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_power_cut_of_a_host_ends_the_job_by_its_name_and_the_others_are_clean() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let mut left = hosts.clone();
+    for lost in [&hosts[2], &hosts[hosts.len() - 1]] {
+        let job = rig.counts(&hosts[0], "steps", 2 * left.len(), STEP);
+        let begin = Instant::now();
+        rig.control(&["kill", lost]);
+        left = without(&left, &[lost]);
+        let output = job.running.wait();
+        let took = begin.elapsed();
+        ended_for(&output, lost, took);
+        rig.is_clean(&format!("power cut of {lost}"), &left);
+        rig.figure(&format!(
+            "power cut of {lost} under {ranks} ranks: mpirun ended after {}, all clean after {}",
+            seconds(took),
+            seconds(begin.elapsed())
+        ));
+        rig.heals("the rest", &left);
+    }
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_power_cut_of_the_consoles_host_ends_the_job_everywhere() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let job = rig.counts(&hosts[1], "steps", 2 * hosts.len(), STEP);
+    let begin = Instant::now();
+    rig.control(&["kill", &hosts[1]]);
+    let rest = without(&hosts, &[&hosts[1]]);
+    rig.is_clean("power cut of the console's host", &rest);
+    let took = begin.elapsed();
+    rig.figure(&format!("power cut of the console's host: all clean after {}", seconds(took)));
+    drop(job);
+    rig.heals("the rest", &rest);
+    rig.ends(&rest[0]);
+}
+
+#[test]
+fn a_cable_cut_for_five_seconds_costs_a_job_nothing() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let job = rig.counts(&hosts[0], "steps", ranks, [5, 200]);
+    rig.control(&["cut", &hosts[3]]);
+    std::thread::sleep(Duration::from_secs(5));
+    rig.control(&["heal"]);
+    let healed = Instant::now();
+    let before = job.running.stdout().lines().filter(|l| l.starts_with("6 ")).count();
+    let goes_on =
+        || job.running.stdout().lines().filter(|l| l.starts_with("6 ")).count() > before + 10;
+    assert!(comes_true(Duration::from_secs(60), goes_on), "nothing more from rank 6 of h4");
+    rig.figure(&format!("5 s cut: output again {} after it was healed", seconds(healed.elapsed())));
+    job.ends_whole(ranks);
+    rig.heals("after the cut", &hosts);
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn both_sides_of_a_lasting_partition_are_clean_before_it_heals() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let job = rig.counts(&hosts[0], "steps", 2 * hosts.len(), STEP);
+    let begin = Instant::now();
+    let mut words = vec!["split"];
+    words.extend(hosts[..hosts.len() / 2].iter().map(String::as_str));
+    rig.control(&words);
+    rig.is_clean("both sides of the partition", &hosts);
+    let took = begin.elapsed();
+    job.running.wait().code(125).says(&["lost"]);
+    rig.figure(&format!("partition: both sides clean after {}", seconds(took)));
+    std::thread::sleep(sample(Duration::ZERO, Duration::from_secs(60)).saturating_sub(took));
+    rig.control(&["heal"]);
+    rig.heals("healed", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_host_that_stood_still_kills_its_part_when_it_goes_on() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let frozen = sample(Duration::from_secs(12), Duration::from_secs(60));
+    // A branch of the tree, and the host of the root.
+    for still in [&hosts[3], &hosts[0]] {
+        let rest = without(&hosts, &[still]);
+        let job = rig.counts(&hosts[0], "steps", 2 * hosts.len(), STEP);
+        let begin = Instant::now();
+        rig.control(&["freeze", still]);
+        rig.is_clean(&format!("{still} stands still"), &rest);
+        let others = begin.elapsed();
+        std::thread::sleep(frozen.saturating_sub(others));
+        let before = job.running.stdout();
+        let thawed = Instant::now();
+        rig.control(&["thaw", still]);
+        rig.is_clean(&format!("{still} goes on"), std::slice::from_ref(still));
+        let took = thawed.elapsed();
+        let output = job.running.wait();
+        output.code(125).says(&["lost"]);
+        if *still != hosts[0] {
+            assert_eq!(output.out(), before, "output was added to a job that is over");
+        }
+        rig.figure(&format!(
+            "{still} frozen: the others clean after {}, itself {} after it went on",
+            seconds(others),
+            seconds(took)
+        ));
+        rig.heals("all go on", &hosts);
+    }
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_start_that_is_hurt_at_any_moment_ends_with_a_word_and_leaves_nothing() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let seed: u64 = number("MPD_RIG_SEED", 1);
+    let mut random = Random::new(seed);
+    let ranks = 4 * hosts.len();
+    for round in 0..sample(4, 40) {
+        let moment = Duration::from_millis(random.below(60).try_into().expect("small"));
+        let lost = hosts[1 + random.below(hosts.len() - 1)].clone();
+        let fault = ["manager", "cut", "daemon", "freeze"][round % 4];
+        let job = rig.begins(&hosts[0], "steps", &[], ranks, STEP);
+        job.console(&rig);
+        std::thread::sleep(moment);
+        let what = format!("{fault} of {lost} {moment:?} after the start");
+        match fault {
+            "manager" => match rig.manager(&lost) {
+                Some(manager) => process::send(manager.pid, Signal::SIGKILL),
+                // It was too early.
+                None => job.stop(),
+            },
+            // The job may be whole.
+            "daemon" => {
+                rig.kill_daemon(&lost);
+                job.stop();
+            }
+            fault => rig.control(&[fault, &lost]),
+        }
+        let begin = Instant::now();
+        let output = job.running.wait();
+        assert!(matches!(output.exit_code(), Some(0 | 125)), "{what}: {output}");
+        if output.exit_code() == Some(125) {
+            output.says(&[&lost]);
+        }
+        let took = begin.elapsed();
+        rig.control(&["heal"]);
+        rig.control(&["thaw", &lost]);
+        if fault == "daemon" {
+            rig.run(&lost, &["mpd", "--daemon"]);
+        }
+        rig.is_clean(&what, &hosts);
+        rig.figure(&format!("{what}: ended after {}", seconds(took)));
+        rig.heals(&what, &hosts);
+    }
+    rig.ends(&hosts[0]);
+}

@@ -1,0 +1,308 @@
+//! Jobs on many hosts on which nothing fails, or nothing but the job itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use mpd_tests::surroundings::program;
+use nix::sys::signal::Signal;
+
+use crate::hosts::median;
+use crate::process::{self, Process};
+use crate::rig::{Rig, Wish, number, up_as, without};
+use crate::run::{comes_true, wait_until};
+
+/// A rig with a ring.
+pub(crate) fn booted(wish: Wish) -> Option<(Rig, Vec<String>)> {
+    let rig = up_as(wish)?;
+    rig.boot(&[]);
+    let hosts = rig.booted();
+    Some((rig, hosts))
+}
+
+fn helper(name: &str) -> String {
+    program(name).display().to_string()
+}
+
+#[test]
+fn every_rank_is_heard_once_with_its_label_from_the_host_where_it_runs() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks: usize = number("MPD_RIG_RANKS", 2 * hosts.len());
+    let each = ranks.div_ceil(hosts.len());
+    let (count, share) = (ranks.to_string(), each.to_string());
+    let begin = Instant::now();
+    let output = rig.mpirun(&hosts[1], &["-np", &count, "-ppn", &share, "-l", "hostname"]).output();
+    let took = begin.elapsed();
+    output.code(0).quiet();
+    let mut heard: BTreeMap<usize, String> = BTreeMap::new();
+    for line in output.out().lines() {
+        let (label, host) = line.split_once(": ").unwrap_or_else(|| panic!("no label: {line}"));
+        let rank = label.trim().parse().unwrap_or_else(|_| panic!("no rank: {line}"));
+        assert!(heard.insert(rank, host.to_owned()).is_none(), "twice: {line}");
+    }
+    assert!(heard.keys().copied().eq(0..ranks), "labels: {heard:?}");
+    let places: BTreeSet<&String> = heard.values().collect();
+    assert_eq!(places.len(), ranks.div_ceil(each), "{places:?}");
+    rig.figure(&format!("mpirun -np {ranks} -l hostname: {:.2} s", took.as_secs_f64()));
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn thirty_two_ranks_on_five_hosts_start_and_end_in_a_moment() {
+    let Some((rig, hosts)) = booted(Wish { hosts: Some(5), ..Wish::default() }) else { return };
+    let runs = "for run in 1 2 3 4 5 6 7 8 9 10 11; do begin=$EPOCHREALTIME; \
+                mpirun -np 32 hostname | wc -l; echo $begin $EPOCHREALTIME; done";
+    let text = rig.run(&hosts[0], &["bash", "-c", runs]);
+    let mut times = Vec::new();
+    for line in text.lines() {
+        match line.split_once(' ') {
+            None => assert_eq!(line.trim(), "32", "lines of a job"),
+            Some((begin, end)) => {
+                let seconds = |text: &str| text.parse::<f64>().expect("a time");
+                times.push(Duration::from_secs_f64(seconds(end) - seconds(begin)));
+            }
+        }
+    }
+    assert_eq!(times.len(), 11);
+    let median = median(&mut times).as_secs_f64() * 1e3;
+    rig.figure(&format!("mpirun -np 32 hostname on five hosts: median {median:.0} ms"));
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_job_outlives_its_daemons_while_new_ones_run_on_the_rest_at_once() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let job = rig.counts(&hosts[0], "steps", ranks, [20, 0]);
+    let listed = |host: &str| rig.run(host, &["mpdlistjobs", "--sss"]).lines().count();
+    for host in &hosts {
+        wait_until("all ranks are listed", || listed(host) == ranks);
+    }
+    for lost in [&hosts[2], &hosts[0]] {
+        let rest = without(&hosts, &[lost]);
+        rig.kill_daemon(lost);
+        let begin = Instant::now();
+        // The ring may still be learning of it: what counts is that somebody's new job runs soon.
+        let other = || {
+            rig.mpirun(&rest[2], &["-np", "12", "-ppn", "2", "-l", "hostname"]).output().exit_code()
+                == Some(0)
+        };
+        assert!(comes_true(Duration::from_secs(30), other), "no new job without {lost}");
+        rig.figure(&format!(
+            "a new job beside a killed daemon: {:.2} s after the kill",
+            begin.elapsed().as_secs_f64()
+        ));
+        rig.heals(&format!("without {lost}"), &rest);
+        rig.run(lost, &["mpd", "--daemon"]);
+        rig.heals(&format!("{lost} is back"), &hosts);
+        for host in [lost, &rest[3]] {
+            wait_until("all ranks are listed again", || listed(host) == ranks);
+        }
+    }
+    job.ends_whole(ranks);
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn many_jobs_at_once_from_all_hosts_get_their_own_output() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let count = hosts.len().to_string();
+    let mut jobs = Vec::new();
+    for host in hosts.iter().take(8) {
+        for number in 0..6 {
+            let own = format!("{host}-{number}");
+            let words = ["-np", &count, "-ppn", "1", "echo", &own];
+            jobs.push((rig.mpirun(host, &words).start(), own));
+        }
+    }
+    for (job, own) in jobs {
+        job.wait().code(0).prints(&format!("{own}\n").repeat(hosts.len()));
+    }
+    rig.is_clean("after the jobs", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_job_is_signalled_and_killed_from_any_host() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let directory = rig.share().join("signals");
+    std::fs::create_dir(&directory).expect("a directory");
+    let ranks = 8 * hosts.len();
+    let (count, place) = (ranks.to_string(), directory.display().to_string());
+    let words = ["-np", &count, "-ppn", "8", "-a", "x", &helper("t-signals"), &place, "200"];
+    let job = rig.mpirun(&hosts[0], &words).start();
+    let ready = |rank: usize| directory.join(format!("ready.{rank}")).exists();
+    wait_until("all ranks are ready", || (0..ranks).all(ready));
+    let heard = |rank: usize| {
+        std::fs::read_to_string(directory.join(format!("got.{rank}"))).unwrap_or_default()
+    };
+    let last = hosts.len() - 1;
+    rig.run(&hosts[last], &["mpdsigjob", "USR1", "-a", "x"]);
+    wait_until("all got the signal", || (0..ranks).all(|rank| heard(rank) == "SIGUSR1\n"));
+    rig.run(&hosts[last], &["mpdsigjob", "USR2", "-a", "x"]);
+    wait_until("and the next", || (0..ranks).all(|rank| heard(rank) == "SIGUSR1\nSIGUSR2\n"));
+    rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
+    job.wait().failed().says(&["killed on request"]);
+    rig.is_clean("after mpdkilljob", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_program_that_one_host_lacks_is_told_and_no_rank_runs() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let trace = rig.share().join("ran");
+    let program = "#!/bin/sh\ntouch \"$1\"\n";
+    for host in without(&hosts, &[&hosts[2]]) {
+        let write = format!("printf '%s' '{program}' >/tmp/here; chmod 755 /tmp/here");
+        rig.run(&host, &["sh", "-c", &write]);
+    }
+    let count = (2 * hosts.len()).to_string();
+    let words = ["-np", &count, "-ppn", "2", "/tmp/here", &trace.display().to_string()];
+    let output = rig.mpirun(&hosts[0], &words).output();
+    output.code(127).says(&[&hosts[2], "/tmp/here", "No such file"]).brief();
+    assert!(!trace.exists(), "a rank ran");
+    rig.is_clean("after the start that failed", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_host_short_of_descriptors_refuses_and_serves_on() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    // The daemon of one host is started again with a limit that a few ranks fit into.
+    let poor = &hosts[2];
+    rig.kill_daemon(poor);
+    rig.heals("without it", &without(&hosts, &[poor]));
+    rig.run(poor, &["bash", "-c", "ulimit -n 128; exec mpd --daemon"]);
+    rig.heals("it is back", &hosts);
+    let begin = Instant::now();
+    let count = (100 * hosts.len()).to_string();
+    let output = rig.mpirun(&hosts[0], &["-np", &count, "-ppn", "100", "true"]).output();
+    rig.figure(&format!("refused for descriptors after {:.2} s", begin.elapsed().as_secs_f64()));
+    output.failed().says(&[poor]);
+    rig.is_clean("after the refusal", &hosts);
+    let count = (2 * hosts.len()).to_string();
+    rig.mpirun(&hosts[0], &["-np", &count, "-ppn", "2", "true"]).output().code(0);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn processes_that_hop_away_on_every_host_are_gone_with_the_job() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let ranks = 2 * hosts.len();
+    let words =
+        ["-np", &ranks.to_string(), "-ppn", "2", "-a", "x", &helper("t-tree"), "4", "5", "100"];
+    let job = rig.mpirun(&hosts[0], &words).start();
+    wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
+    let begin = Instant::now();
+    rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
+    job.wait().failed();
+    rig.figure(&format!("hoppers are gone after {:.2} s", begin.elapsed().as_secs_f64()));
+    rig.is_clean("hoppers", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_job_of_many_hosts_with_141() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let count = (2 * hosts.len()).to_string();
+    let flood = helper("t-flood");
+    let words = format!(
+        "set -o pipefail; mpirun -np {count} -ppn 2 {flood} | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    );
+    let begin = Instant::now();
+    assert_eq!(rig.run(&hosts[0], &["bash", "-c", &words]).trim(), "141");
+    rig.figure(&format!("| head -n 1: over after {:.2} s", begin.elapsed().as_secs_f64()));
+    rig.is_clean("after | head", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_rank_that_crashes_ends_the_job_everywhere() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let count = (2 * hosts.len()).to_string();
+    let words = ["-np", &count, "-ppn", "2", &helper("t-exit-with"), "5", "sig11", "sleep"];
+    let begin = Instant::now();
+    let output = rig.mpirun(&hosts[0], &words).output();
+    output.code(139).says(&["rank 5", "h3"]);
+    rig.figure(&format!("a crash: over after {:.2} s", begin.elapsed().as_secs_f64()));
+    rig.is_clean("after the crash", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn hosts_whose_disk_is_full_run_jobs_and_a_full_file_is_named() {
+    let Some((rig, hosts)) = booted(Wish { room: Some("1m"), ..Wish::default() }) else { return };
+    for host in &hosts {
+        rig.exec(host, &["sh", "-c", "cat /dev/zero >/tmp/fill"]);
+        let more = rig.exec(host, &["sh", "-c", "echo more >>/tmp/fill"]);
+        assert!(!more.status.success(), "the disk of {host} is not full");
+    }
+    let count = (2 * hosts.len()).to_string();
+    let output = rig.mpirun(&hosts[0], &["-np", &count, "-ppn", "2", "echo", "there"]).output();
+    output.code(0);
+    assert_eq!(output.out().lines().count(), 2 * hosts.len(), "{output}");
+    let words = format!("mpirun -np {count} -ppn 2 echo there >/tmp/full");
+    let full = rig.exec(&hosts[0], &["bash", "-c", &words]);
+    assert_eq!(full.status.code(), Some(125), "{}", crate::rig::text(&full));
+    assert!(crate::rig::text(&full).contains("No space left"), "{}", crate::rig::text(&full));
+    rig.is_clean("with full disks", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn signals_of_the_console_reach_sixty_four_ranks_once_and_stop_wakes_again() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let directory = rig.share().join("signals");
+    std::fs::create_dir(&directory).expect("a directory");
+    let (count, place) = ((8 * hosts.len()).to_string(), directory.display().to_string());
+    let words = ["-np", &count, "-ppn", "8", &helper("t-signals"), &place, "200"];
+    let running = rig.mpirun(&hosts[0], &words).start();
+    let job = crate::hosts::Job { running, host: hosts[0].clone(), directory: directory.clone() };
+    job.is_ready(8 * hosts.len());
+    let console = job.console(&rig);
+    let heard = |rank: usize| {
+        std::fs::read_to_string(directory.join(format!("got.{rank}"))).unwrap_or_default()
+    };
+    let all = |wanted: &str| {
+        let wanted = wanted.to_owned();
+        wait_until("all got it", || (0..8 * hosts.len()).all(|rank| heard(rank) == wanted));
+    };
+    process::send(console.pid, Signal::SIGUSR1);
+    all("SIGUSR1\n");
+    job.suspend(&rig);
+    let ranks = || -> Vec<Process> {
+        let found = rig.processes(&hosts).into_iter().map(|found| found.process);
+        found.filter(|process| process.runs("t-signals")).collect()
+    };
+    assert_eq!(ranks().len(), 8 * hosts.len());
+    assert!(ranks().iter().all(Process::is_stopped), "all are stopped before mpirun is");
+    process::send(console.pid, Signal::SIGCONT);
+    all("SIGUSR1\nSIGTSTP\nSIGCONT\n");
+    process::send(console.pid, Signal::SIGWINCH);
+    all("SIGUSR1\nSIGTSTP\nSIGCONT\nSIGWINCH\n");
+    job.stop();
+    job.running.wait().code(0);
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn what_ranks_of_many_hosts_made_in_memory_is_swept() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let count = hosts.len().to_string();
+    let words = ["-np", &count, "-ppn", "1", "-a", "x", &helper("t-ipc"), "wait"];
+    let job = rig.mpirun(&hosts[0], &words).start();
+    wait_until("all have made theirs", || job.stdout().lines().count() == hosts.len());
+    let made = |host: &str| {
+        rig.run(host, &["sh", "-c", "ipcs -a | grep '^0x'; ls /dev/shm"]).lines().count()
+    };
+    assert!(hosts.iter().all(|host| made(host) >= 4), "something was made");
+    rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
+    job.wait().failed();
+    for host in &hosts {
+        wait_until("nothing of it is left", || made(host) == 0);
+    }
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
