@@ -8,7 +8,7 @@
 use std::io::{Write as _, stdin, stdout};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::rundir::RunDir;
@@ -18,13 +18,15 @@ use nix::errno::Errno;
 use nix::unistd::read;
 
 use super::{End, ring};
-use crate::child::Child;
 use crate::cli::EXIT_PARTIAL;
 use crate::drive::Driver;
 use crate::report::{Fate, Row};
 
 /// All are in the ring.
 const UP: &str = "up\n";
+
+/// How long agents may take to see that their daemons have left.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Lines of the key.
 const KEY_LINES: usize = 2;
@@ -73,8 +75,9 @@ pub(super) fn deliver(
         let mut buffer = [0; 64];
         while matches!(read(stdin().as_fd(), &mut buffer), Ok(1..) | Err(Errno::EINTR)) {}
         // Dropping kills.
+        let deadline = Instant::now() + GRACE;
         if waits_for_end {
-            kept.into_iter().for_each(Child::wait);
+            kept.into_iter().for_each(|child| child.wait(deadline));
         }
     }
     Ok(End::Done)
