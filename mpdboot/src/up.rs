@@ -27,7 +27,7 @@ use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
 use crate::roster::Roster;
 use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
-use crate::{complain, daemon, key};
+use crate::{command, complain, daemon, key};
 
 use private::Wanted;
 use progress::Progress;
@@ -280,7 +280,8 @@ impl<'a> Up<'a> {
         }
         if owner.is_some() && signal.is_none() {
             let patience = Duration::from_secs(self.cli.timeout.into());
-            return private::deliver(driver, &self.rundir, &mut self.rows, patience);
+            let waits = command::kills_at_end(&self.manner);
+            return private::deliver(driver, waits, &self.rundir, &mut self.rows, patience);
         }
         Ok(signal.map_or(End::Done, End::Signal))
     }

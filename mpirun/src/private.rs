@@ -36,14 +36,19 @@ const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQU
 #[derive(Debug, Default)]
 pub struct Private {
     daemon: Option<Pid>,
-    boot: Option<Pid>,
+    boot: Option<Boot>,
 }
 
 impl Private {
     /// Waits until they have left, so that nothing is there when we are gone. To be called when our
     /// connection is closed.
     pub fn wait(self) {
-        for pid in [self.daemon, self.boot].into_iter().flatten() {
+        if let Some(pid) = self.daemon {
+            let _ = waitpid(pid, None);
+        }
+        if let Some(Boot { pid, order, words }) = self.boot {
+            // It ends the remote shells.
+            drop((order, words));
             let _ = waitpid(pid, None);
         }
     }
@@ -79,20 +84,20 @@ pub fn start(demand: &Demand, verbose: bool, signals: &mut Signals) -> Result<St
     let boot = Boot::start(&ring, &demand.launcher, verbose);
     let (conn, daemon) = daemon.ready()?;
     let boot = boot.and_then(|boot| boot.raise(&ring, others, signals));
-    let (problem, boot) = match boot {
+    let problem = match boot {
         Ok(Booted::Up(boot)) => {
             return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: Some(boot) }));
         }
-        Ok(Booted::Interrupted(signal)) => (Ok(Started::Interrupted(signal)), None),
+        Ok(Booted::Interrupted(signal)) => Ok(Started::Interrupted(signal)),
         Ok(Booted::Failed) => {
             let text =
                 "there is no ring for the job without a daemon on every host; nothing was run";
-            (Err(anyhow::Error::msg(text)), None)
+            Err(anyhow::Error::msg(text))
         }
-        Err(error) => (Err(error), None),
+        Err(error) => Err(error),
     };
     drop(conn);
-    Private { daemon: Some(daemon), boot }.wait();
+    Private { daemon: Some(daemon), boot: None }.wait();
     problem
 }
 
@@ -194,8 +199,8 @@ struct Boot {
 /// What came of it.
 #[derive(Debug)]
 enum Booted {
-    /// All are in the ring. The process ends when it has nothing left to hold.
-    Up(Pid),
+    /// All are in the ring. The process holds the remote shells.
+    Up(Boot),
     /// It told why not.
     Failed,
     Interrupted(i32),
@@ -268,7 +273,7 @@ impl Boot {
                 Err(error) => return Err(error).context("cannot hear from mpdboot"),
             }
             if said.ends_with(b"up\n") && came.is_none() {
-                return Ok(Booted::Up(self.pid));
+                return Ok(Booted::Up(self));
             }
         }
     }

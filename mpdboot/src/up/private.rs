@@ -8,7 +8,7 @@
 use std::io::{Write as _, stdin, stdout};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::rundir::RunDir;
@@ -18,13 +18,15 @@ use nix::errno::Errno;
 use nix::unistd::read;
 
 use super::{End, ring};
-use crate::child::Child;
 use crate::cli::EXIT_PARTIAL;
 use crate::drive::Driver;
 use crate::report::{Fate, Row};
 
 /// All are in the ring.
 const UP: &str = "up\n";
+
+/// How long agents may take to see that their daemons have left.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Lines of the key.
 const KEY_LINES: usize = 2;
@@ -55,10 +57,12 @@ pub(super) fn order() -> Result<Wanted> {
     Ok(Wanted { key, hosts: parse_file(&hosts).context("the hosts for the job")? })
 }
 
-/// Tells mpirun if all are there and known here; then sees the remote shells off, or stays with those that
-/// stay themselves.
+/// Tells mpirun if all are there and known here. The remote shells stay until mpirun has no more use for
+/// the ring: their ends would cost the hosts the time in which the job begins, and some hosts kill what is
+/// left of a login.
 pub(super) fn deliver(
-    mut driver: Driver<'_>,
+    driver: Driver<'_>,
+    waits_for_end: bool,
     rundir: &RunDir,
     rows: &mut [Row],
     patience: Duration,
@@ -67,10 +71,14 @@ pub(super) fn deliver(
     if is_whole(rows) {
         let mut out = stdout().lock();
         out.write_all(UP.as_bytes()).and_then(|()| out.flush()).context("cannot tell mpirun")?;
-        while !driver.is_over() {
-            driver.turn(None, Duration::from_secs(60))?;
+        let kept = driver.into_kept();
+        let mut buffer = [0; 64];
+        while matches!(read(stdin().as_fd(), &mut buffer), Ok(1..) | Err(Errno::EINTR)) {}
+        // Dropping kills.
+        let deadline = Instant::now() + GRACE;
+        if waits_for_end {
+            kept.into_iter().for_each(|child| child.wait(deadline));
         }
-        driver.into_kept().into_iter().for_each(Child::wait);
     }
     Ok(End::Done)
 }

@@ -259,9 +259,13 @@ impl Membership {
         }
     }
 
-    /// How to go on a signal.
-    pub(crate) const fn on_signal(&self) -> Farewell {
-        if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal }
+    /// Begins to leave because of a signal. The first of a private ring takes all with it: see
+    /// [`Membership::review_bond`].
+    pub(crate) fn leave_on_signal(&mut self, now: Time) {
+        if !self.bond.as_ref().is_some_and(Bond::is_first) {
+            let how = if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal };
+            self.leave(now, how);
+        }
     }
 
     pub(crate) fn has_work(&self) -> bool {
