@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
@@ -123,10 +124,16 @@ impl Conn {
     /// # Errors
     /// Those of the socket.
     pub fn wait(&mut self, patience_ms: u16) -> io::Result<Option<Filled>> {
-        let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, PollTimeout::from(patience_ms))? {
-            0 => Ok(None),
-            _ => self.fill().map(Some),
+        let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::from(u16::try_from(left).unwrap_or(patience_ms))) {
+                Ok(0) => return Ok(None),
+                Ok(_) => return self.fill().map(Some),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

@@ -19,11 +19,12 @@ use nix::unistd::read;
 use zeroize::Zeroizing;
 
 use crate::boot::ALIVE_INTERVAL;
+use crate::child::Child;
 use crate::cli::EXIT_NOTHING;
 use crate::daemon::{NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver, report_of};
 use crate::failure::{Failure, Step};
-use crate::wire::{BootErrand, Errand, MAX_ORDER, Order, Outcome, Report, VERSION};
+use crate::wire::{BootErrand, Errand, MAX_ORDER, Manner, Member, Order, Outcome, Report, VERSION};
 use crate::{command, daemon, key};
 
 /// Entries of the ones above that are passed on beside those of the own daemon.
@@ -50,13 +51,13 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         Errand::Boot(errand) => {
             say(&nonce, &Report::Reached)?;
-            let stays = command::stays(&errand.manner).then(|| errand.clone());
-            let done = boot(&nonce, *errand, &mut signals)?;
+            let (manner, member) = (errand.manner.clone(), errand.member.clone());
+            let kept = boot(&nonce, *errand, &mut signals)?;
             say(&nonce, &Report::Done)?;
-            if let (true, Some(errand)) = (done, stays) {
-                stay(&errand);
+            if manner.private && kept.is_some() {
+                stay(&manner, &member);
             }
-            Ok(if done { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NOTHING) })
+            Ok(if kept.is_some() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NOTHING) })
         }
     }
 }
@@ -94,31 +95,36 @@ fn say(nonce: &str, report: &Report) -> Result<()> {
         .context("cannot report")
 }
 
-/// Whether the own daemon is in the ring.
-fn boot(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<bool> {
+/// The remote shells that stay, if the own daemon is in the ring.
+fn boot(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<Option<Vec<Child>>> {
     let name = errand.member.name.clone();
     let started = start(nonce, &errand, signals)?;
     let (outcome, addresses) = match started {
         Ok(addresses) => (Outcome::InRing { addresses: addresses.clone() }, addresses),
         Err(failure) => {
             say(nonce, &Report::Host { name, outcome: Outcome::Failed(failure) })?;
-            return Ok(false);
+            return Ok(None);
         }
     };
     say(nonce, &Report::Host { name, outcome })?;
     if !errand.hosts.is_empty() {
         let join =
             addresses.into_iter().chain(errand.join.into_iter().take(MAX_INHERITED)).collect();
-        others(nonce, BootErrand { join, ..errand }, signals)?;
+        return others(nonce, BootErrand { join, ..errand }, signals).map(Some);
     }
-    Ok(true)
+    Ok(Some(Vec::new()))
 }
 
-/// Waits for the end of the own daemon: it would be killed with this process.
-fn stay(errand: &BootErrand) {
-    let watch = daemon::rundir(&errand.manner, &errand.member)
-        .ok()
-        .and_then(|rundir| Console::ask(&rundir, RingRequest::Watch).ok());
+/// Waits until nobody waits any more; for the end of the own daemon, if that would be killed with this
+/// process.
+fn stay(manner: &Manner, member: &Member) {
+    if !command::kills_at_end(manner) {
+        let mut buffer = [0; 64];
+        while matches!(read(io::stdin().as_fd(), &mut buffer), Ok(1..) | Err(Errno::EINTR)) {}
+        return;
+    }
+    let rundir = daemon::rundir(manner, member).ok();
+    let watch = rundir.and_then(|rundir| Console::ask(&rundir, RingRequest::Watch).ok());
     if let Some(mut watch) = watch {
         while watch.answer(None).is_ok() {}
     }
@@ -172,8 +178,9 @@ fn take_key(errand: &BootErrand) -> Result<(), Failure> {
     Err(Failure::new(Step::Key, &problem, hint))
 }
 
-/// Starts the daemons of the other hosts and passes on what becomes of them.
-fn others(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<()> {
+/// Starts the daemons of the other hosts and passes on what becomes of them. Returns remote shells that
+/// stay.
+fn others(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<Vec<Child>> {
     let hosts = errand.hosts.clone();
     let manner = errand.manner.clone();
     let brief = Brief {
@@ -199,5 +206,5 @@ fn others(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<()> 
             say(nonce, &Report::Alive)?;
         }
     }
-    Ok(())
+    Ok(driver.into_kept())
 }

@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) flat: bool,
     /// Hosts that an agent could not reach are tried from here.
     pub(crate) retry: bool,
-    /// A remote shell stays as long as the daemon behind it. Each has one host then: see `flat`.
+    /// Remote shells whose work is done are not ended.
     pub(crate) lasting: bool,
 }
 
@@ -250,7 +250,7 @@ impl Boot {
     /// Whether all that is left to this remote shell is to stay.
     fn is_kept(&self, link: &Link) -> bool {
         let is_there = matches!(self.hosts[link.head].state, State::InRing { .. });
-        self.settings.lasting && is_there && !link.ending
+        self.settings.lasting && is_there && link.carried.is_empty() && !link.ending
     }
 
     /// How every host stands, in the order given.
@@ -271,7 +271,7 @@ impl Boot {
             Report::Alive => {}
             Report::Reached => self.at(head, Step::Key),
             Report::Joining => self.at(head, Step::Join),
-            Report::Done if self.settings.lasting && own_is_settled => {}
+            Report::Done if self.settings.lasting && own_is_settled => self.abandon(head),
             Report::Done => self.end(head),
             Report::Host { name, outcome } => {
                 let Some(&host) = self.by_name.get(&name) else { return };

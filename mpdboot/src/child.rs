@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child as Process, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -125,11 +126,16 @@ impl Child {
         })
     }
 
-    /// Waits for its end, whatever it says.
-    pub(crate) fn wait(mut self) {
+    /// Waits for its end, whatever it says. It is killed at `deadline`.
+    pub(crate) fn wait(mut self, deadline: Instant) {
         while self.stdout.is_some() || self.stderr.is_some() {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
             let mut fds: Vec<PollFd<'_>> = self.poll_fds().collect();
-            let _ = poll(&mut fds, PollTimeout::NONE);
+            let patience = PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
+            if left == 0 || poll(&mut fds, patience) == Ok(0) {
+                // Dropping kills.
+                return;
+            }
             self.pump();
         }
         self.reaped = self.process.wait().is_ok();

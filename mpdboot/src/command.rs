@@ -64,9 +64,10 @@ fn is_srun(manner: &Manner) -> bool {
     program(manner) == Some("srun")
 }
 
-/// Whether the agent stays as long as its daemon: Slurm kills what a command has started when it ends.
-pub(crate) fn stays(manner: &Manner) -> bool {
-    manner.private && is_srun(manner)
+/// Whether what a command has started is killed when the command ends, as Slurm does: then the agent stays
+/// as long as its daemon.
+pub(crate) fn kills_at_end(manner: &Manner) -> bool {
+    is_srun(manner)
 }
 
 fn program(manner: &Manner) -> Option<&str> {

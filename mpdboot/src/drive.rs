@@ -109,13 +109,12 @@ impl<'a> Driver<'a> {
     ) -> Self {
         let clock = Clock::start();
         let manner = &brief.manner;
-        let lasting = command::stays(manner) && brief.boot.is_some();
         let settings = Settings {
             window: manner.window as usize,
             timeout: Duration::from_secs(manner.timeout_s.into()),
-            flat: manner.flat || lasting || brief.boot.is_none(),
+            flat: manner.flat || command::kills_at_end(manner) || brief.boot.is_none(),
             retry,
-            lasting,
+            lasting: manner.private,
         };
         let target = |member: &Member| Target {
             name: member.name.clone(),
@@ -127,9 +126,14 @@ impl<'a> Driver<'a> {
         Self { clock, signals, brief, members, boot, links: BTreeMap::new() }
     }
 
-    /// Whether every host is settled and no child is left, but for those that have to stay.
+    /// Whether every host is settled and no child is left, but for those that stay.
     pub(crate) fn is_over(&self) -> bool {
         self.boot.is_over()
+    }
+
+    /// Whether all members are in the ring, whatever remote shells are left.
+    pub(crate) fn are_all_in_ring(&self) -> bool {
+        self.boot.states().all(|state| matches!(state, State::InRing { .. }))
     }
 
     /// How every member stands.
@@ -161,7 +165,7 @@ impl<'a> Driver<'a> {
         Ok(turn)
     }
 
-    /// The remote shells that have to stay as long as the daemons.
+    /// The remote shells that stay.
     pub(crate) fn into_kept(self) -> Vec<Child> {
         self.links.into_values().map(|link| link.child).collect()
     }

@@ -20,7 +20,6 @@ use mpd_proto::message::RingRequest;
 
 use crate::agent::CONNECT_S;
 use crate::boot::State;
-use crate::child::Child;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::daemon::{Aborted, NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver};
@@ -28,7 +27,7 @@ use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
 use crate::roster::Roster;
 use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
-use crate::{complain, daemon, key};
+use crate::{command, complain, daemon, key};
 
 use private::Wanted;
 use progress::Progress;
@@ -43,8 +42,6 @@ struct Up<'a> {
     rundir: RunDir,
     signals: Signals,
     rows: Vec<Row>,
-    /// Remote shells that have to stay as long as the daemons.
-    kept: Vec<Child>,
 }
 
 /// How a part of the work ended.
@@ -59,11 +56,11 @@ enum End {
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let ring = before::ring(cli)?;
-    let (rows, kept, result) = match Up::prepare(cli, &ring) {
-        Err(error) => (Vec::new(), Vec::new(), Err(error)),
+    let (rows, result) = match Up::prepare(cli, &ring) {
+        Err(error) => (Vec::new(), Err(error)),
         Ok(mut up) => {
             let result = up.run();
-            (up.rows, up.kept, result)
+            (up.rows, result)
         }
     };
     let problem = result.as_ref().err().map(|error| format!("{error:#}"));
@@ -74,22 +71,9 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let end = result?;
     let _ = write!(std::io::stderr(), "{}", report::table(&rows));
     if cli.private {
-        return for_one_job(&rows, kept, &end);
+        return Ok(private::exit_code(&rows, &end));
     }
     Ok(summary(cli, &rows, &end))
-}
-
-/// Tells mpirun whether all are there. Remote shells are kept for its ring and no longer.
-fn for_one_job(rows: &[Row], kept: Vec<Child>, end: &End) -> Result<ExitCode> {
-    match end {
-        End::Signal(signal) => Ok(ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))),
-        End::Done | End::Failed if rows.iter().all(|row| row.fate == Fate::InRing) => {
-            private::say_up()?;
-            kept.into_iter().for_each(Child::wait);
-            Ok(ExitCode::SUCCESS)
-        }
-        End::Done | End::Failed => Ok(ExitCode::from(EXIT_PARTIAL)),
-    }
 }
 
 /// Says how it ended, and gives the exit code.
@@ -141,7 +125,7 @@ impl<'a> Up<'a> {
                 seconds: 0.0,
             })
             .collect();
-        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, kept: Vec::new() };
+        let up = Self { cli, wanted, manner, roster, rundir, signals, rows };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.tell(&format!("named again, used once: {again} (-1 starts several daemons)"));
@@ -183,6 +167,9 @@ impl<'a> Up<'a> {
             keep: self.cli.keep.then(|| self.all()),
         };
         let end = self.drive(Some(boot))?;
+        if self.wanted.is_some() {
+            return Ok(end);
+        }
         if let End::Signal(signal) = end {
             ring::undo(self.cli, &self.rundir, &self.rows);
             return Ok(End::Signal(signal));
@@ -271,10 +258,14 @@ impl<'a> Up<'a> {
         };
         let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
         let mut driver = Driver::new(&mut self.signals, brief, others, true);
-        // Whose end means that nobody waits any more.
+        // Whose end means that nobody waits any more. It does not wait for the ends of remote shells.
         let owner = self.wanted.is_some().then(stdin);
+        let is_done = |driver: &Driver<'_>| match owner {
+            Some(_) => driver.is_over() || driver.are_all_in_ring(),
+            None => driver.is_over(),
+        };
         let mut signal = None;
-        while !driver.is_over() && signal.is_none() {
+        while !is_done(&driver) && signal.is_none() {
             let turn = driver.turn(owner.as_ref().map(|fd| fd.as_fd()), Duration::from_secs(60))?;
             turn.events.iter().for_each(|event| progress.show(event));
             signal = turn.signals.first().copied().or(turn.readable.then_some(libc::SIGHUP));
@@ -287,7 +278,11 @@ impl<'a> Up<'a> {
             let row = self.rows.iter_mut().find(|row| row.name == member.name);
             row.expect("every member has a row").set(state, &good);
         }
-        self.kept = driver.into_kept();
+        if owner.is_some() && signal.is_none() {
+            let patience = Duration::from_secs(self.cli.timeout.into());
+            let waits = command::kills_at_end(&self.manner);
+            return private::deliver(driver, waits, &self.rundir, &mut self.rows, patience);
+        }
         Ok(signal.map_or(End::Done, End::Signal))
     }
 }

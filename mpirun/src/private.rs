@@ -27,7 +27,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::demand::{self, Demand};
+use crate::demand::{self, Demand, Launcher};
 
 /// Signals that end a job which is not started yet.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -36,14 +36,19 @@ const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQU
 #[derive(Debug, Default)]
 pub struct Private {
     daemon: Option<Pid>,
-    boot: Option<Pid>,
+    boot: Option<Boot>,
 }
 
 impl Private {
     /// Waits until they have left, so that nothing is there when we are gone. To be called when our
     /// connection is closed.
     pub fn wait(self) {
-        for pid in [self.daemon, self.boot].into_iter().flatten() {
+        if let Some(pid) = self.daemon {
+            let _ = waitpid(pid, None);
+        }
+        if let Some(Boot { pid, order, words }) = self.boot {
+            // It ends the remote shells.
+            drop((order, words));
             let _ = waitpid(pid, None);
         }
     }
@@ -67,28 +72,32 @@ pub fn start(demand: &Demand, verbose: bool, signals: &mut Signals) -> Result<St
     let ours = thishost::names_of_this_host(&demand.hosts, &here);
     let own = demand.hosts.iter().find(|entry| ours.contains(&entry.host));
     if demand.hosts.iter().all(|entry| ours.contains(&entry.host)) {
-        let (conn, daemon) = start_daemon(own, None)?;
+        let (conn, daemon) = Daemon::start(own, None)?.ready()?;
         return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
     }
     let name = RingName::private()?;
     let key = keyfile::generate(name.as_str())?;
     let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
-    let (conn, daemon) = start_daemon(own, Some(&ring))?;
-    let boot = Boot::start(&ring, demand, verbose).and_then(|boot| boot.wait(signals));
-    let (problem, boot) = match boot {
+    let others = demand.hosts.iter().filter(|entry| !ours.contains(&entry.host));
+    let daemon = Daemon::start(own, Some(&ring))?;
+    // Both take their time to begin.
+    let boot = Boot::start(&ring, &demand.launcher, verbose);
+    let (conn, daemon) = daemon.ready()?;
+    let boot = boot.and_then(|boot| boot.raise(&ring, others, signals));
+    let problem = match boot {
         Ok(Booted::Up(boot)) => {
             return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: Some(boot) }));
         }
-        Ok(Booted::Interrupted(signal)) => (Ok(Started::Interrupted(signal)), None),
+        Ok(Booted::Interrupted(signal)) => Ok(Started::Interrupted(signal)),
         Ok(Booted::Failed) => {
             let text =
                 "there is no ring for the job without a daemon on every host; nothing was run";
-            (Err(anyhow::Error::msg(text)), None)
+            Err(anyhow::Error::msg(text))
         }
-        Err(error) => (Err(error), None),
+        Err(error) => Err(error),
     };
     drop(conn);
-    Private { daemon: Some(daemon), boot }.wait();
+    Private { daemon: Some(daemon), boot: None }.wait();
     problem
 }
 
@@ -100,37 +109,55 @@ struct Ring {
     rundir: RunDir,
 }
 
-/// Starts `mpd` for us alone; with `ring`, others may enter.
-fn start_daemon(own: Option<&HostEntry>, ring: Option<&Ring>) -> Result<(Conn, Pid)> {
-    let program = find("mpd")?;
-    let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let (mut told, ready) = io::pipe().context("cannot make a pipe")?;
-    let (input, mut key) = io::pipe().context("cannot make a pipe")?;
-    let words = daemon_words(own, ring);
-    let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
-    let stderr = io::stderr();
-    let spawn = Spawn::new(program.as_os_str().as_bytes(), words, own_environment())?;
-    let descriptors = match ring {
-        None => vec![null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()],
-        Some(_) => vec![input.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd(), ready.as_fd()],
-    };
-    let failed = || format!("cannot start {}", program.display());
-    let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
-    drop((theirs, ready, input));
-    let Some(ring) = ring else { return Ok((Conn::new(ours)?, pid)) };
-    // If nobody reads it, the daemon's own words say why.
-    let _ = key.write_all(ring.key.to_text().as_bytes());
-    drop(key);
-    let mut word = String::new();
-    told.read_to_string(&mut word).context("cannot hear from the daemon")?;
-    if word.starts_with("ready") {
-        return Ok((Conn::new(ours)?, pid));
+/// A daemon here that is starting.
+#[derive(Debug)]
+struct Daemon {
+    pid: Pid,
+    conn: UnixStream,
+    /// Where it says that it serves, if others may enter: one alone need not.
+    told: Option<PipeReader>,
+}
+
+impl Daemon {
+    /// Starts `mpd` for us alone; with `ring`, others may enter.
+    fn start(own: Option<&HostEntry>, ring: Option<&Ring>) -> Result<Self> {
+        let program = find("mpd")?;
+        let (conn, theirs) = UnixStream::pair().context("cannot make a socket")?;
+        let (told, ready) = io::pipe().context("cannot make a pipe")?;
+        let (input, mut key) = io::pipe().context("cannot make a pipe")?;
+        let words = daemon_words(own, ring);
+        let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
+        let (null, stderr) = (null.as_fd(), io::stderr());
+        let spawn = Spawn::new(program.as_os_str().as_bytes(), words, own_environment())?;
+        let descriptors = match ring {
+            None => vec![null, null, stderr.as_fd(), theirs.as_fd()],
+            Some(_) => vec![input.as_fd(), null, null, theirs.as_fd(), ready.as_fd()],
+        };
+        let failed = || format!("cannot start {}", program.display());
+        let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
+        drop(input);
+        if let Some(ring) = ring {
+            // If nobody reads it, the daemon's own words say why.
+            let _ = key.write_all(ring.key.to_text().as_bytes());
+        }
+        Ok(Self { pid, conn, told: ring.map(|_| told) })
     }
-    drop(ours);
-    let _ = waitpid(pid, None);
-    match word.trim_end() {
-        "" => bail!("the daemon for this job died at its start"),
-        problem => bail!("the daemon for this job: {problem}"),
+
+    /// Our connection and its process, when it serves. If it does not, it is gone.
+    fn ready(self) -> Result<(Conn, Pid)> {
+        let Self { pid, conn, told } = self;
+        let Some(mut told) = told else { return Ok((Conn::new(conn)?, pid)) };
+        let mut word = String::new();
+        told.read_to_string(&mut word).context("cannot hear from the daemon")?;
+        if word.starts_with("ready") {
+            return Ok((Conn::new(conn)?, pid));
+        }
+        drop(conn);
+        let _ = waitpid(pid, None);
+        match word.trim_end() {
+            "" => bail!("the daemon for this job died at its start"),
+            problem => bail!("the daemon for this job: {problem}"),
+        }
     }
 }
 
@@ -164,7 +191,7 @@ fn daemon_words(own: Option<&HostEntry>, ring: Option<&Ring>) -> Vec<Vec<u8>> {
 struct Boot {
     pid: Pid,
     /// Its standard input, whose end would tell that nobody waits any more.
-    _order: PipeWriter,
+    order: PipeWriter,
     /// Where it says that the ring is there; its end is that of the process.
     words: PipeReader,
 }
@@ -172,19 +199,20 @@ struct Boot {
 /// What came of it.
 #[derive(Debug)]
 enum Booted {
-    /// All are in the ring. The process ends when it has nothing left to hold.
-    Up(Pid),
+    /// All are in the ring. The process holds the remote shells.
+    Up(Boot),
     /// It told why not.
     Failed,
     Interrupted(i32),
 }
 
 impl Boot {
-    fn start(ring: &Ring, demand: &Demand, verbose: bool) -> Result<Self> {
+    /// It waits for its order.
+    fn start(ring: &Ring, launcher: &Launcher, verbose: bool) -> Result<Self> {
         let program = find("mpdboot")?;
         let (words, said) = io::pipe().context("cannot make a pipe")?;
-        let (input, mut order) = io::pipe().context("cannot make a pipe")?;
-        let launcher = demand.launcher.command(|program| in_path(program).is_some());
+        let (input, order) = io::pipe().context("cannot make a pipe")?;
+        let launcher = launcher.command(|program| in_path(program).is_some());
         let mut argv =
             vec!["mpdboot", "--private", "--ring", ring.name.as_str(), "--rsh", &launcher];
         if verbose {
@@ -195,17 +223,27 @@ impl Boot {
         let pid = spawn
             .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
             .with_context(|| format!("cannot start {}", program.display()))?;
-        drop((input, said));
-        let end = ["\n".to_owned()];
-        let lines: String = demand.hosts.iter().map(demand::line).chain(end).collect();
-        // One that does not read it has told why.
-        let _ = order
-            .write_all(ring.key.to_text().as_bytes())
-            .and_then(|()| order.write_all(lines.as_bytes()));
-        Ok(Self { pid, _order: order, words })
+        Ok(Self { pid, order, words })
     }
 
-    /// Waits until the ring is there or cannot be had.
+    /// Has daemons started on `others` than this host, whose daemon serves, and waits until the ring is
+    /// there or cannot be had.
+    fn raise<'a>(
+        mut self,
+        ring: &Ring,
+        others: impl Iterator<Item = &'a HostEntry>,
+        signals: &mut Signals,
+    ) -> Result<Booted> {
+        let end = ["\n".to_owned()];
+        let lines: String = others.map(demand::line).chain(end).collect();
+        // One that does not read it has told why.
+        let _ = self
+            .order
+            .write_all(ring.key.to_text().as_bytes())
+            .and_then(|()| self.order.write_all(lines.as_bytes()));
+        self.wait(signals)
+    }
+
     fn wait(mut self, signals: &mut Signals) -> Result<Booted> {
         let mut said = Vec::new();
         let mut came = None;
@@ -235,7 +273,7 @@ impl Boot {
                 Err(error) => return Err(error).context("cannot hear from mpdboot"),
             }
             if said.ends_with(b"up\n") && came.is_none() {
-                return Ok(Booted::Up(self.pid));
+                return Ok(Booted::Up(self));
             }
         }
     }

@@ -220,9 +220,15 @@ fn a_ring_vanishes_when_its_mpirun_is_killed() {
 
 #[test]
 fn a_ring_whose_first_daemon_was_killed_sees_its_job_off_and_vanishes() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        first_daemon_ends(signal);
+    }
+}
+
+fn first_daemon_ends(signal: Signal) {
     let world = World::new();
     let mpirun = sleeping(&world);
-    crate::process::send(world.with_words(&["mpd --private"]), Signal::SIGKILL);
+    crate::process::send(world.with_words(&["mpd --private"]), signal);
     let daemons = || world.suite.processes().iter().filter(|p| p.is_daemon()).count();
     wait_until("the first daemon is gone", || daemons() == 3);
     mpirun.send(Signal::SIGTERM);

@@ -1,5 +1,7 @@
 //! Whatever process of the suite is killed, in whatever order, while jobs run: nothing is left, and the ring is whole.
 
+use std::time::Duration;
+
 use mpd_tests::random::Random;
 use mpd_tests::surroundings::tell;
 use nix::sys::signal::Signal;
@@ -7,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::jobs::booted;
 use crate::process;
 use crate::rig::{Wish, number};
-use crate::run::sample;
+use crate::run::{comes_true, sample};
 
 /// Kills of one round, at most.
 const KILLS: usize = 3;
@@ -34,8 +36,12 @@ fn whoever_is_killed_under_load_nothing_is_left_and_the_ring_is_whole_again() {
             told.push(format!("{}: {}", found.host, found.process));
             process::send(found.process.pid, Signal::SIGKILL);
         }
-        for job in jobs {
+        for mut job in jobs {
             job.stop();
+            if !comes_true(Duration::from_secs(60), || job.running.has_ended()) {
+                let left = rig.strays(&hosts).join("\n");
+                panic!("{told:?}: {} hangs:\n{left}\n{}", job.host, rig.logs(&hosts));
+            }
             let output = job.running.wait();
             // Whole, or the suite's own failure, or mpirun was killed, as its shell reports it.
             let code = output.exit_code();

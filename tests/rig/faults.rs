@@ -215,21 +215,24 @@ fn a_start_that_is_hurt_at_any_moment_ends_with_a_word_and_leaves_nothing() {
     let seed: u64 = number("MPD_RIG_SEED", 1);
     let mut random = Random::new(seed);
     let ranks = 4 * hosts.len();
-    for round in 0..sample(6, 40) {
+    for round in 0..sample(4, 40) {
         let moment = Duration::from_millis(random.below(60).try_into().expect("small"));
         let lost = hosts[1 + random.below(hosts.len() - 1)].clone();
-        let fault = ["manager", "cut", "freeze"][round % 3];
+        let fault = ["manager", "cut", "daemon", "freeze"][round % 4];
         let job = rig.begins(&hosts[0], "steps", &[], ranks, STEP);
         job.console(&rig);
         std::thread::sleep(moment);
         let what = format!("{fault} of {lost} {moment:?} after the start");
         match fault {
-            "manager" => {
-                if let Some(manager) = rig.manager(&lost) {
-                    process::send(manager.pid, Signal::SIGKILL);
-                } else {
-                    job.stop();
-                }
+            "manager" => match rig.manager(&lost) {
+                Some(manager) => process::send(manager.pid, Signal::SIGKILL),
+                // It was too early.
+                None => job.stop(),
+            },
+            // The job may be whole.
+            "daemon" => {
+                rig.kill_daemon(&lost);
+                job.stop();
             }
             fault => rig.control(&[fault, &lost]),
         }
@@ -242,6 +245,9 @@ fn a_start_that_is_hurt_at_any_moment_ends_with_a_word_and_leaves_nothing() {
         let took = begin.elapsed();
         rig.control(&["heal"]);
         rig.control(&["thaw", &lost]);
+        if fault == "daemon" {
+            rig.run(&lost, &["mpd", "--daemon"]);
+        }
         rig.is_clean(&what, &hosts);
         rig.figure(&format!("{what}: ended after {}", seconds(took)));
         rig.heals(&what, &hosts);

@@ -9,6 +9,7 @@
 
 mod boot;
 mod chaos;
+mod demand;
 mod faults;
 mod healing;
 mod hosts;

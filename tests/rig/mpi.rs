@@ -1,13 +1,13 @@
 //! Real MPI libraries over the network of the rig.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use mpd_tests::surroundings::{setting, skip};
+use mpd_tests::surroundings::{setting, skip, tell};
 
 use crate::jobs::booted;
 use crate::rig::Wish;
-use crate::run::sample;
+use crate::run::{comes_true, sample};
 
 /// Name, variable with the directory of the programs, variable with that of the library.
 const LIBRARIES: [(&str, &str, &str); 2] = [
@@ -40,24 +40,24 @@ fn ranks_of_real_mpi_libraries_agree_on_a_sum_across_hosts() {
         let (size, each) = (ranks.to_string(), (ranks / count).to_string());
         let path = setting(search_path).unwrap_or_default();
         let begin = Instant::now();
-        let words = [
-            "-np",
-            &size,
-            "-ppn",
-            &each,
-            "-genv",
-            "LD_LIBRARY_PATH",
-            &path,
-            "-genv",
-            "FI_PROVIDER",
-            "tcp",
-            &program,
-        ];
-        let output = rig.mpirun(&hosts[0], &words).deadline(300).output();
-        output.code(0);
-        assert!(output.out().contains(&format!("allreduce ok {ranks}\n")), "{name}: {output}");
+        let mut words = vec!["-np", &size, "-ppn", &each, "-a", "x", "-genv", "FI_PROVIDER", "tcp"];
+        if !path.is_empty() {
+            words.extend(["-genv", "LD_LIBRARY_PATH", &path]);
+        }
+        words.push(&program);
+        let mut job = rig.mpirun(&hosts[0], &words).deadline(200).start();
+        job.shows(&format!("allreduce ok {ranks}\n"));
         let took = begin.elapsed().as_secs_f64();
         rig.figure(&format!("{name}: allreduce of {ranks} ranks: {took:.2} s"));
+        // Debian's library, built on UCX, does not always come out of MPI_Finalize on several hosts, whoever
+        // started it.
+        if !comes_true(Duration::from_secs(15), || job.has_ended()) && name != "MPICH 5" {
+            tell(&format!("{name} hangs in MPI_Finalize, as it does under its own mpiexec"));
+            rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
+            job.wait().failed();
+        } else {
+            job.wait().code(0);
+        }
         rig.is_clean(name, &hosts);
     }
     rig.ends(&hosts[0]);

@@ -346,7 +346,10 @@ impl Branch {
         for (member, problem) in members {
             let over = self.children.iter().find(|child| child.members.contains(&member));
             match over.map(|child| (child.place, child.ready, child.member == member)) {
-                Some((place, false, true)) => self.child_lost(place, problem),
+                Some((place, false, true)) => {
+                    self.push(Output::GiveUp(place));
+                    self.child_lost(place, problem);
+                }
                 Some((_, false, false)) => self.say(Up::Lost { member, problem }),
                 Some((_, true, _)) | None => {}
             }

@@ -130,6 +130,8 @@ pub enum Output {
     ToChildren(Down),
     /// Send this to the manager above.
     ToParent(Up),
+    /// The manager at this place, directly below, will not come: wait for no link and no output of it.
+    GiveUp(usize),
     /// Send the signal to the process group of every rank that lives.
     SignalRanks(u8),
     /// Send the signal to the process of every rank that lives, and to nobody else of its group.

@@ -261,7 +261,7 @@ impl Daemon {
 
     /// A private ring stays while the mpirun that began it or a job of it is here.
     fn is_needed(&self) -> bool {
-        self.peers.has_owner() || !self.jobs.is_idle()
+        !self.ending && (self.peers.has_owner() || !self.jobs.is_idle())
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -299,7 +299,7 @@ impl Daemon {
             } else {
                 log::info!("ending on signal {signal}");
                 self.ending = true;
-                self.membership.iter_mut().for_each(|m| m.leave(now, m.on_signal()));
+                self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
             }
         }
     }

@@ -40,6 +40,7 @@ impl Process {
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence => self.release_fence(),
             Output::ToChildren(word) => self.send_down(&word),
+            Output::GiveUp(place) => self.give_up_below(place),
             Output::ToParent(word) => self.send_up(word),
             Output::Pids(pids) => self.learn_pids(&pids),
             Output::TellNotice(text) => self.console.tell(&JobNews::Notice { text }),

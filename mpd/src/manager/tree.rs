@@ -80,10 +80,20 @@ impl Process {
     }
 
     pub(super) fn lose_below(&mut self, place: usize, problem: String) {
+        self.expect_nothing_of(place);
+        self.tell(Input::ChildLost(place, problem));
+    }
+
+    /// Nothing is heard any more of a manager that could not be told of the job.
+    pub(super) fn give_up_below(&mut self, place: usize) {
+        self.branches.close(End::Child(place));
+        self.expect_nothing_of(place);
+    }
+
+    fn expect_nothing_of(&mut self, place: usize) {
         self.flows.lose(place);
         self.stop_sending(place);
         self.end_feeding(Receiver::Below(place));
-        self.tell(Input::ChildLost(place, problem));
     }
 
     /// Sends a command to all below; keys go before the release of a fence.

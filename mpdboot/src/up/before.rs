@@ -27,9 +27,12 @@ pub(super) fn ring(cli: &Cli) -> Result<RingName> {
     Ok(RingName::resolve(cli.ring.as_deref())?)
 }
 
-/// Of `wanted` hosts, else of those of the command line.
+/// Of `wanted` hosts, of which none is this one, else of those of the command line.
 pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> {
-    let entries = wanted.map_or_else(|| entries(cli), |hosts| Ok(hosts.to_vec()))?;
+    if let Some(hosts) = wanted {
+        return Ok(choose(hosts, &Wishes::default(), &host_name(), |_| false)?);
+    }
+    let entries = entries(cli)?;
     let wishes = Wishes {
         total: cli.totalnum.map(|n| n as usize),
         several: cli.several,

@@ -98,12 +98,8 @@ pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> R
     }
 }
 
-/// Ends what was started: the whole ring, or with `--add` those that were added. What is private ends by
-/// itself.
+/// Ends what was started: the whole ring, or with `--add` those that were added.
 pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
-    if cli.private {
-        return;
-    }
     if !cli.add {
         let _ = daemon::end(rundir, RingRequest::ExitAll);
         return;

@@ -19,7 +19,7 @@ fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
     jobs(sample(200, 5_000));
     ring.only_daemons_are_left();
     for ((daemon, before), now) in daemons.iter().zip(before).zip(settled(&daemons)) {
-        assert_eq!(now.0, before.0, "descriptors of {daemon}");
+        assert!(now.0 <= before.0, "{} descriptors, before {}: {daemon}", now.0, before.0);
         assert_eq!(daemon.zombies(), 0, "zombies of {daemon}");
         let grown = now.1.saturating_sub(before.1);
         assert!(grown <= GROWTH_KIB, "grown by {grown} KiB from {} KiB: {daemon}", before.1);

@@ -579,7 +579,8 @@ impl Cluster {
             }
             Output::Tidy => drop(host.owed.insert(Task::Tidy)),
             Output::TellFailed { host, failure } => self.told.push((host, failure)),
-            Output::TellSuspended | Output::TellNotice(_) | Output::Pids(_) => {}
+            Output::GiveUp(_) | Output::TellSuspended | Output::TellNotice(_) | Output::Pids(_) => {
+            }
             Output::Finish(code) => {
                 assert_eq!(self.finish.replace(code), None, "only once");
                 (self.at_finish)(self);

@@ -446,6 +446,10 @@ fn a_host_that_could_not_be_told_of_the_job_ends_its_start() {
         matches!(&outputs[0], Output::TellFailed { host: Some(host), .. } if *host == name(17))
     );
     assert_eq!(outputs[1..], [below(Down::Kill), Output::KillTree]);
+    let mut root = Post::at(0, 18);
+    let outputs = root.tell(missing(3));
+    assert_eq!(outputs[0], Output::GiveUp(3), "nobody waits for its link or its output");
+    assert_eq!(outputs[2..], [below(Down::Kill), Output::KillTree]);
 }
 
 #[test]

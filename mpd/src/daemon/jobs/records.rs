@@ -35,12 +35,7 @@ impl Records {
     pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
         let Some(path) = self.path(&record.job) else { return Ok(None) };
         let failed = || format!("cannot write {}", path.display());
-        let bytes = serde_json::to_vec(record)?;
-        let written = open_and_lock(&path).and_then(|mut file| {
-            file.set_len(0)?;
-            file.write_all(&bytes).map(|()| file)
-        });
-        match written {
+        match write(&path, &serde_json::to_vec(record)?) {
             Err(e) if is_full(&e) => {
                 log::warn!("{}: {e}; the next daemon will not know the job", failed());
                 let _ = fs::remove_file(&path);
@@ -91,10 +86,12 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The record there, or a new one, once nobody else holds it.
-fn open_and_lock(path: &Path) -> io::Result<File> {
-    let file = File::options().create(true).write(true).truncate(false).open(path)?;
+/// Locks the file before it is changed.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::options().create(true).write(true).truncate(false).open(path)?;
     file.try_lock()?;
+    file.set_len(0)?;
+    file.write_all(bytes)?;
     Ok(file)
 }
 

@@ -44,6 +44,11 @@ impl Bond {
         })
     }
 
+    /// Whether this is the first daemon.
+    pub(super) const fn is_first(&self) -> bool {
+        self.launcher.is_none()
+    }
+
     /// When the first daemon is to be looked for.
     pub(super) const fn next_deadline(&self) -> Option<Time> {
         self.next_look
@@ -83,7 +88,7 @@ impl Membership {
         if is_needed || self.leaving != Leaving::No {
             return;
         }
-        if bond.launcher.is_none() && !std::mem::replace(&mut bond.dismissed, true) {
+        if bond.is_first() && !std::mem::replace(&mut bond.dismissed, true) {
             self.scatter(hands, NOBODY, Wanted::End(Vec::new()), &Order::LeaveAll);
             self.leave(hands.now, Farewell::WithAll);
         } else if bond.dismissed {

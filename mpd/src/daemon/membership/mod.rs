@@ -218,6 +218,11 @@ impl Membership {
         self.entered && self.leaving == Leaving::No
     }
 
+    /// Whether its successor is to find the ring again. A private ring's daemon has none.
+    fn is_saved(&self) -> bool {
+        self.is_settled() && self.bond.is_none()
+    }
+
     /// Why entering came to nothing for good, or why this daemon cannot stay.
     pub(crate) fn failure(&self, now: Time) -> Option<String> {
         if self.doubled {
@@ -254,9 +259,13 @@ impl Membership {
         }
     }
 
-    /// How to go on a signal.
-    pub(crate) const fn on_signal(&self) -> Farewell {
-        if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal }
+    /// Begins to leave because of a signal. The first of a private ring takes all with it: see
+    /// [`Membership::review_bond`].
+    pub(crate) fn leave_on_signal(&mut self, now: Time) {
+        if !self.bond.as_ref().is_some_and(Bond::is_first) {
+            let how = if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal };
+            self.leave(now, how);
+        }
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -274,7 +283,7 @@ impl Membership {
             self.ring.poll_timeout(),
             self.net.next_deadline(),
             self.asks.next_deadline(),
-            self.saved.next_deadline().filter(|_| self.is_settled()),
+            self.saved.next_deadline().filter(|_| self.is_saved()),
             self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
             self.bond
                 .as_ref()
@@ -311,7 +320,7 @@ impl Membership {
         self.review_asks(now);
         self.review_leaving(&mut hands);
         self.review_keep(jobs, now);
-        if self.is_settled() {
+        if self.is_saved() {
             self.saved.turn(now, &self.ring, self.net.port().number());
         }
         self.net.flush();
