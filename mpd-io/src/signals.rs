@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -22,8 +23,13 @@ impl Signals {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
-        let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)?;
-        Ok(Self { delivery })
+        // One that comes when its handler is there and nobody is known to it yet would get lost: it
+        // waits until then.
+        let held: SigSet = signals.iter().filter_map(|&s| Signal::try_from(s).ok()).collect();
+        let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals);
+        before.thread_set_mask()?;
+        Ok(Self { delivery: delivery? })
     }
 
     /// The signals that came since the last call, each once.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use mpd_tests::random::Random;
 use nix::sys::signal::Signal;
 
 use crate::across::{ring, roomy};
 use crate::members::Members;
 use crate::process::Process;
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
-use crate::run::wait_until;
+use crate::run::{Running, sample, wait_until};
 use crate::signals::Recorders;
 
 #[test]
@@ -84,14 +85,14 @@ fn sigtstp_stops_every_process_of_every_host_and_sigcont_wakes_them_all() {
     ring.only_daemons_are_left();
 }
 
-fn stop(recorders: &Recorders<'_>, job: &crate::run::Running) {
+fn stop(recorders: &Recorders<'_>, job: &Running) {
     job.send(Signal::SIGTSTP);
     wait_until("the ranks, their children and mpirun have stopped", || {
         recorders.processes().iter().all(Process::is_stopped) && job.process().is_stopped()
     });
 }
 
-fn go_on(recorders: &Recorders<'_>, job: &crate::run::Running) {
+fn go_on(recorders: &Recorders<'_>, job: &Running) {
     job.send(Signal::SIGCONT);
     wait_until("the ranks, their children and mpirun go on", || {
         let stopped = recorders.processes().into_iter().find(Process::is_stopped);
@@ -124,31 +125,33 @@ fn a_stopped_job_of_many_hosts_can_be_killed() {
     ring.only_daemons_are_left();
 }
 
+/// Starts jobs and sends a signal to each `mpirun` anywhere in its start.
+fn send_early(ring: &Members, signals: &[Signal], rounds: usize, check: impl Fn(Running, Signal)) {
+    let mut random = Random::new(7);
+    for round in 0..rounds {
+        let signal = signals[round % signals.len()];
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(20).start();
+        let micros = u64::try_from(random.below(40_000)).expect("it is small");
+        std::thread::sleep(Duration::from_micros(micros));
+        job.send(signal);
+        check(job, signal);
+    }
+}
+
 #[test]
 fn a_signal_in_the_first_milliseconds_is_not_lost_on_any_host() {
     let ring = ring();
-    for milliseconds in (0..=60).step_by(4) {
-        for signal in [Signal::SIGTERM, Signal::SIGINT] {
-            let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(20).start();
-            // Anywhere in its start.
-            std::thread::sleep(Duration::from_millis(milliseconds));
-            job.send(signal);
-            job.wait().ended_by(signal);
-        }
-    }
+    let signals = [Signal::SIGTERM, Signal::SIGINT];
+    send_early(&ring, &signals, sample(40, 5_000), |job, signal| {
+        job.wait().ended_by(signal);
+    });
     ring.only_daemons_are_left();
 }
 
 #[test]
 fn mpirun_killed_in_the_first_milliseconds_leaves_nothing_on_any_host() {
     let ring = ring();
-    for milliseconds in (0..=60).step_by(3) {
-        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(20).start();
-        // Anywhere in its start.
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        job.send(Signal::SIGKILL);
-        drop(job.wait());
-    }
+    send_early(&ring, &[Signal::SIGKILL], sample(30, 2_000), |job, _| drop(job.wait()));
     ring.only_daemons_are_left();
     ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
 }
