@@ -7,6 +7,8 @@ use crate::run::sample;
 
 /// What a daemon's memory may have grown by.
 const GROWTH_KIB: u64 = 1024;
+/// Links that a ring of four may still open meanwhile, for its scatters.
+const CHORDS: usize = 2;
 /// Jobs after which all that is allocated once has been.
 const WARM_UP: usize = 20;
 
@@ -19,7 +21,8 @@ fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
     jobs(sample(200, 5_000));
     ring.only_daemons_are_left();
     for ((daemon, before), now) in daemons.iter().zip(before).zip(settled(&daemons)) {
-        assert!(now.0 <= before.0, "{} descriptors, before {}: {daemon}", now.0, before.0);
+        let (now_open, open) = (now.0, before.0);
+        assert!(now_open <= open + CHORDS, "{now_open} descriptors, before {open}: {daemon}");
         assert_eq!(daemon.zombies(), 0, "zombies of {daemon}");
         let grown = now.1.saturating_sub(before.1);
         assert!(grown <= GROWTH_KIB, "grown by {grown} KiB from {} KiB: {daemon}", before.1);
