@@ -1,15 +1,16 @@
 //! Runs a program under conditions that a test sets.
 //!
 //!     t-run [soft-files=N] [files=N] [processes=N] [uid=N] [tty=PATH] [setsid] [umask=OCTAL]
-//!           [core=N] [file-size=BYTES] [stdin-closed] [ignore=SIGNAL] PROGRAM [ARGUMENT...]
+//!           [core=N] [file-size=BYTES] [stdin-closed] [ignore=SIGNAL] [group] PROGRAM [ARGUMENT...]
 //!
 //! `files` and `processes` set both limits, `soft-files` the lower one. `tty` makes that terminal
 //! the controlling one of a new session and opens it as 0, 1 and 2. The conditions are applied in
-//! the order given. The program replaces this process.
+//! the order given. The program replaces this process; with `group` it is started as a shell at a terminal
+//! does, in a process group of its own so that it may be stopped and continued, and waited for.
 #![expect(unsafe_code, reason = "ignoring a signal: nix marks it unsafe")]
 
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode};
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -19,12 +20,14 @@ use nix::unistd::{
     Gid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, setgid, setgroups, setsid, setuid,
 };
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
+    let mut in_group = false;
     let program = loop {
         let argument = arguments.next().ok_or("t-run: no program")?;
         let Some(text) = argument.to_str() else { break argument };
         match text.split_once('=').unwrap_or((text, "")) {
+            ("group", _) => in_group = true,
             ("setsid", _) => drop(setsid()?),
             ("stdin-closed", _) => nix::unistd::close(0)?,
             ("tty", path) => take_terminal(path)?,
@@ -42,7 +45,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => break argument,
         }
     };
-    Err(Command::new(&program).args(arguments).exec().into())
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    if !in_group {
+        return Err(command.exec().into());
+    }
+    let status = command.process_group(0).status()?;
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    Ok(ExitCode::from(u8::try_from(code.unwrap_or(1))?))
 }
 
 fn take_terminal(path: &str) -> nix::Result<()> {

@@ -27,10 +27,6 @@ pub(crate) struct Found {
     pub(crate) process: Process,
 }
 
-/// Starts `mpirun` as a shell at a terminal does: in a process group of its own, so that it may be stopped and
-/// continued.
-const SHELL: [&str; 4] = ["bash", "-c", "set -m; \"$@\" & exec 2>/dev/null; wait -f $!", "shell"];
-
 /// A job whose console is on a host.
 pub(crate) struct Job {
     pub(crate) running: Running,
@@ -99,10 +95,11 @@ impl Rig {
         here.into_iter().map(|found| found.process).find(Process::is_manager)
     }
 
-    /// `mpirun` on a host, to be started.
+    /// `mpirun` on a host, to be started: in a process group of its own, so that it may be stopped and continued.
+    /// (Not by bash: with `set -m`, its `wait -f` may spin for ever over a job that has ended.)
     pub(crate) fn mpirun(&self, host: &str, words: &[&str]) -> Run {
         let mut command = self.script();
-        command.arg("exec").arg(host).args(SHELL).arg("mpirun").args(words);
+        command.args(["exec", host, "t-run", "group", "mpirun"]).args(words);
         Run::new(command).deadline(DEADLINE)
     }
 
