@@ -71,6 +71,20 @@ fn rings_of_every_size_come_together_scatter_in_few_steps_and_lose_half() {
 }
 
 #[test]
+fn before_there_are_chords_a_scatter_goes_all_the_way_round_and_reaches_everybody_at_once() {
+    const SIZE: usize = 200;
+    let mut world = booted(SIZE);
+    until_whole(&mut world, 0..SIZE);
+    world.latency = 1000;
+    world.scatter(0, b"to all");
+    // Asked only once: the second round begins after 3 s.
+    world.pass(2 * SECOND);
+    assert_eq!(world.watch.replies[..2], [1, 0], "whole, partial");
+    let steps = world.watch.most_hops;
+    assert!(steps > SIZE.ilog2(), "there were chords: {steps} steps");
+}
+
+#[test]
 fn a_ring_that_is_left_by_all_but_one_is_a_ring_of_one() {
     let mut world = booted(5);
     until_whole(&mut world, 0..5);

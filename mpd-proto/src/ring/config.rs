@@ -33,8 +33,8 @@ pub const MAX_ANSWER: usize = 4096;
 pub const MAX_REQUESTS: usize = 64;
 /// Most scatters of others that one daemon carries.
 pub const MAX_CARRIED: usize = 1024;
-/// Most forwarding steps of a scatter: log2 of [`MAX_MEMBERS`], and detours.
-pub const MAX_HOPS: u32 = 40;
+/// Most forwarding steps of a scatter: before there are chords, one for each member.
+pub const MAX_HOPS: u32 = MAX_MEMBERS as u32;
 /// Most laps that wait for a new rhs.
 pub const MAX_PARKED_LAPS: usize = 16;
 

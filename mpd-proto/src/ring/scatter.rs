@@ -85,6 +85,13 @@ impl Scatters {
     }
 }
 
+/// The patience of one who sees to `members`, so that his answer comes before ours is due, and the last of
+/// them has time left even if they are one long chain, as in a ring that has no chords yet.
+fn less(patience_ms: u32, members: usize) -> u32 {
+    let parts = u32::try_from(2 * members).unwrap_or(u32::MAX).max(8);
+    patience_ms - patience_ms / parts
+}
+
 impl Ring {
     pub(super) fn scatter(&mut self, now: Time, request: RequestId, payload: Payload) {
         let full = self.scatters.asked.len() >= MAX_REQUESTS;
@@ -242,7 +249,7 @@ impl Ring {
                         until,
                         only,
                         hops: scatter.hops + 1,
-                        patience_ms: scatter.patience_ms / 8 * 7,
+                        patience_ms: less(scatter.patience_ms, part.len()),
                         ..scatter.clone()
                     };
                     share.children.insert(link, names);
