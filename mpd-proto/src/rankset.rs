@@ -59,6 +59,11 @@ impl RankSet {
         &self.ranges
     }
 
+    /// The set in parts of at most `most` ranges, whose text is of bounded size.
+    pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
+        self.ranges.chunks(most).map(|part| Self { ranges: part.to_vec() })
+    }
+
     /// Whether `rank` is in the set.
     pub fn contains(&self, rank: Rank) -> bool {
         let at = self.ranges.partition_point(|&(_, high)| high < rank.0);

@@ -11,6 +11,10 @@ use crate::process::{self, Process};
 use crate::run::{Running, wait_until};
 use crate::suite::Suite;
 
+/// Signals that are passed on and end nothing.
+pub(crate) const ORDINARY: [Signal; 5] =
+    [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
+
 /// A job of `t-signals`, all of whose processes have said that they are ready.
 pub(crate) struct Recorders<'a> {
     suite: &'a Suite,
@@ -68,6 +72,19 @@ impl<'a> Recorders<'a> {
         wait_until(&what, || self.ranks_got().iter().all(|got| got.contains_key(signal.as_str())));
     }
 
+    /// Sends signals one after the other; every rank gets each of them, and once.
+    pub(crate) fn get_each_once(&self, job: &Running, signals: &[Signal]) {
+        for &signal in signals {
+            job.send(signal);
+            self.wait_until_ranks_got(signal);
+        }
+        // A second copy of the first ones would have come before the last.
+        let expected: BTreeMap<_, _> =
+            signals.iter().map(|signal| (signal.as_str().to_owned(), 1)).collect();
+        let got = self.ranks_got();
+        assert!(got.iter().all(|got| *got == expected), "{got:?}");
+    }
+
     /// Lets all end with 0.
     pub(crate) fn stop(&self) {
         fs::write(self.directory.join("stop"), "").expect("the stop file");
@@ -86,15 +103,7 @@ fn ordinary_signals_reach_every_rank_once_and_the_job_goes_on() {
     let suite = Suite::new();
     suite.start_daemon();
     let (recorders, job) = Recorders::start(&suite, 4, "d");
-    let sent =
-        [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
-    for signal in sent {
-        job.send(signal);
-        recorders.wait_until_ranks_got(signal);
-    }
-    // A second copy of the first ones would have come before the last.
-    let expected: BTreeMap<_, _> = sent.iter().map(|s| (s.as_str().to_owned(), 1)).collect();
-    assert_eq!(recorders.ranks_got(), vec![expected; 4]);
+    recorders.get_each_once(&job, &ORDINARY);
     recorders.stop();
     job.wait().code(0).quiet();
     suite.only_the_daemon_is_left();

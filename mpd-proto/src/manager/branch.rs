@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::id::Rank;
 use crate::job::{Failure, Shares};
 use crate::manager::fence::Reduce;
-use crate::manager::words::{Words, parts};
+use crate::manager::words::Words;
 use crate::manager::{Config, Output};
-use crate::message::{Down, Up};
+use crate::message::{Down, MAX_LISTED, Up};
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 use crate::time::Time;
@@ -155,7 +155,7 @@ impl Branch {
     /// Tells what ranks did since the last time.
     pub(super) fn flush(&mut self) {
         self.flush_words();
-        for ranks in parts(&self.reduce.take_due()) {
+        for ranks in self.reduce.take_due().parts(MAX_LISTED) {
             self.push_up(Up::Entered { ranks });
         }
     }
@@ -459,23 +459,7 @@ impl Branch {
                 self.reduce.enter(now, &ranks);
             }
             Up::Entered { .. } => {}
-            Up::Ready
-            | Up::StartFailed { .. }
-            | Up::Failed { .. }
-            | Up::Started
-            | Up::Aborted { .. }
-            | Up::BrokeProtocol { .. }
-            | Up::Stopped { .. }
-            | Up::Gone
-            | Up::Drained
-            | Up::Tidied
-            | Up::Lost { .. }
-            | Up::Notice { .. }
-            | Up::Lacks { .. }
-            | Up::Trace { .. }
-            | Up::StdinCredit { .. }
-            | Up::StdinUnwanted { .. }
-            | Up::Pulse => self.say(up),
+            other => self.say(other),
         }
     }
 
@@ -550,21 +534,8 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Finalized { ranks: some }
         | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
-        Up::Ready
-        | Up::StartFailed { .. }
-        | Up::Failed { .. }
-        | Up::Started
-        | Up::Stopped { .. }
-        | Up::Gone
-        | Up::Drained
-        | Up::Tidied
-        | Up::Lost { .. }
-        | Up::Notice { .. }
-        | Up::Lacks { .. }
-        | Up::Trace { .. }
-        | Up::StdinCredit { .. }
-        | Up::StdinUnwanted { .. }
-        | Up::Pulse => true,
+        // Not of ranks: see `Branch::hear`.
+        _ => true,
     };
     something.then_some(up)
 }

@@ -42,8 +42,8 @@ impl Words {
         let Self { pids, initialized, finalized, ends } = std::mem::take(self);
         let mut ups = Vec::new();
         ups.extend(pids.chunks(MAX_LISTED).map(|part| Up::Pids { pids: part.to_vec() }));
-        ups.extend(parts(&initialized).map(|ranks| Up::Initialized { ranks }));
-        ups.extend(parts(&finalized).map(|ranks| Up::Finalized { ranks }));
+        ups.extend(initialized.parts(MAX_LISTED).map(|ranks| Up::Initialized { ranks }));
+        ups.extend(finalized.parts(MAX_LISTED).map(|ranks| Up::Finalized { ranks }));
         ups.extend(ends.chunks(MAX_LISTED).map(|part| Up::Exited { ends: part.to_vec() }));
         ups
     }
@@ -55,9 +55,4 @@ fn add(set: &mut RankSet, ranks: &RankSet) {
         [(low, high)] if low == high => set.insert(Rank(low)),
         _ => set.join(ranks),
     }
-}
-
-/// A set in pieces whose text is of bounded size.
-pub(super) fn parts(ranks: &RankSet) -> impl Iterator<Item = RankSet> {
-    ranks.ranges().chunks(MAX_LISTED).map(|part| RankSet::from_ranges(part.to_vec()))
 }

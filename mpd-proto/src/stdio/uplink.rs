@@ -57,7 +57,7 @@ impl Uplink {
     /// Takes a line, without its newline, that all of `ranks` wrote.
     pub fn accept_merged(&mut self, ranks: &RankSet, line: &[u8]) {
         self.end_line();
-        for ranks in parts(ranks) {
+        for ranks in ranks.parts(MAX_RANGES) {
             if !self.join_last(&ranks, line) {
                 let record = Record { begin: true, end: true, head: line, body: b"\n" };
                 let header = record::header(None, Some(&ranks));
@@ -73,7 +73,7 @@ impl Uplink {
         if ranks.is_empty() || self.closed {
             return;
         }
-        for ranks in parts(ranks) {
+        for ranks in ranks.parts(MAX_RANGES) {
             let item = Item::Ended { ranks };
             let mut encoded = Vec::new();
             item.encode(&mut encoded);
@@ -193,9 +193,4 @@ fn split(record: Record<'_>, length: usize) -> (Record<'_>, Option<Record<'_>>) 
     let (body, body_rest) = record.body.split_at(length - head.len());
     let first = Record { end: false, head, body, ..record };
     (first, Some(Record { begin: false, head: head_rest, body: body_rest, ..record }))
-}
-
-/// The set in parts small enough for an item.
-fn parts(ranks: &RankSet) -> impl Iterator<Item = RankSet> {
-    ranks.ranges().chunks(MAX_RANGES).map(|part| RankSet::from_ranges(part.to_vec()))
 }

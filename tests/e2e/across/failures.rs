@@ -296,8 +296,9 @@ fn a_manager_that_loses_its_daemon_before_it_knows_its_job_is_adopted_by_the_nex
     let root = ring.manager(1);
     // Most likely before it has told the others what the job is, so that they wait for that.
     process::send(root.pid, Signal::SIGSTOP);
-    ring.manager(4);
-    std::thread::sleep(Duration::from_millis(50));
+    let last = ring.manager(4);
+    let waits = || Process::read(last.pid).is_some_and(|process| process.state == 'S');
+    wait_until("a manager that waits", || (0..20).all(|_| waits()));
     ring.kill(4);
     ring.start_again(4);
     process::send(root.pid, Signal::SIGCONT);

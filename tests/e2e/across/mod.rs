@@ -15,6 +15,8 @@ mod tree;
 
 use std::time::Duration;
 
+use mpd_tests::waiting::comes_true_slowly;
+
 use crate::members::Members;
 use crate::process::Process;
 use crate::run::{Run, Running, wait_until};
@@ -74,11 +76,12 @@ fn settled(processes: &[Process]) -> Vec<(usize, u64)> {
     let sizes = || -> Vec<_> {
         processes.iter().map(|process| (process.descriptors(), process.resident_kib())).collect()
     };
-    let mut before = sizes();
-    wait_until("sizes that stand still", || {
-        std::thread::sleep(Duration::from_millis(200));
-        let now = sizes();
-        std::mem::replace(&mut before, now.clone()) == now
-    });
-    before
+    let mut last = Vec::new();
+    let stand_still =
+        comes_true_slowly(Duration::from_millis(200), Duration::from_secs(15), || {
+            let now = sizes();
+            std::mem::replace(&mut last, now.clone()) == now
+        });
+    assert!(stand_still, "sizes change and change: {last:?}");
+    last
 }

@@ -1,6 +1,7 @@
 //! Key-value space and fences of ranks on many hosts.
 
 use crate::across::ring;
+use crate::pmi::STRANGE;
 use crate::run::sample;
 
 #[test]
@@ -28,13 +29,7 @@ fn fences_of_many_hosts_follow_each_other() {
 #[test]
 fn values_of_any_kind_and_repeated_inits_work_across_hosts() {
     let ring = ring();
-    for (mode, said) in [
-        ("again", "again ok "),
-        ("odd-values", "odd ok "),
-        ("index", "index ok "),
-        ("chunks", "hello rank "),
-        ("unknown", "unknown ok "),
-    ] {
+    for (mode, said) in STRANGE {
         let output = ring.ranks(8, "t-pmi", &[mode]).output();
         output.code(0);
         assert_eq!(output.out().matches(said).count(), 8, "{mode}: {output}");

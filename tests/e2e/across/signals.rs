@@ -11,21 +11,13 @@ use crate::members::Members;
 use crate::process::Process;
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Running, sample, wait_until};
-use crate::signals::Recorders;
+use crate::signals::{ORDINARY, Recorders};
 
 #[test]
 fn ordinary_signals_reach_every_rank_of_every_host_once() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &[], "d");
-    let sent =
-        [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
-    for signal in sent {
-        job.send(signal);
-        recorders.wait_until_ranks_got(signal);
-    }
-    // A second copy of the first ones would have come before the last.
-    let expected: BTreeMap<_, _> = sent.iter().map(|s| (s.as_str().to_owned(), 1)).collect();
-    assert_eq!(recorders.ranks_got(), vec![expected; 8]);
+    recorders.get_each_once(&job, &ORDINARY);
     recorders.stop();
     job.wait().code(0).quiet();
     ring.only_daemons_are_left();

@@ -13,12 +13,6 @@ use crate::daemon::jobs::Root;
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
-/// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
-pub(super) const HOSTS_PER_REPLY: usize = 32;
-
-/// A host that has more to say than so many pages is cut short.
-pub(super) const MAX_PAGES: u32 = 1024;
-
 impl Membership {
     /// A console wants the jobs of the ring.
     pub(super) fn list_jobs(&mut self, hands: &mut Hands<'_>, console: usize) {
@@ -36,29 +30,16 @@ impl Membership {
         missing: Vec<DaemonName>,
     ) {
         let Some(console) = self.asks.end(request) else { return };
-        let mut more = false;
-        let mut hosts = Vec::new();
-        for answer in self.in_ring_order(answers.iter().collect(), |answer| &answer.name) {
-            if let Ok(OrderAnswer::Jobs { jobs, more: next }) =
-                frame::decode_message(answer.answer.as_bytes())
-            {
-                more |= next && page < MAX_PAGES;
-                hosts.push((&answer.name, jobs));
-            }
-        }
         let me = self.ring.name().clone();
-        let mut hosts = hosts.into_iter();
-        loop {
-            let some = hosts.by_ref().take(HOSTS_PER_REPLY);
-            let jobs = some.flat_map(|(host, jobs)| hosted(host, jobs)).collect();
-            let last = hosts.len() == 0 && !more;
-            let missing = if last { missing.clone() } else { Vec::new() };
-            let reply = ConsoleReply::Jobs { me: me.clone(), jobs, missing, more: !last };
-            self.asks.post(console, reply, last);
-            if hosts.len() == 0 {
-                break;
-            }
-        }
+        let listed = self.page(page, answers, |host, answer| match answer {
+            OrderAnswer::Jobs { jobs, more } => Some(((host.clone(), jobs), more)),
+            _ => None,
+        });
+        let more = listed.more;
+        self.post_page(console, listed, &missing, |hosts, missing, more| {
+            let jobs = hosts.into_iter().flat_map(|(host, jobs)| hosted(host, jobs)).collect();
+            ConsoleReply::Jobs { me: me.clone(), jobs, missing, more }
+        });
         if more {
             let page = page + 1;
             let wanted = Wanted::Jobs { page, missing };
@@ -136,8 +117,8 @@ fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
     ))
 }
 
-fn hosted(host: &DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
-    jobs.into_iter().map(|part| HostedPart { host: host.clone(), part })
+fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
+    jobs.into_iter().map(move |part| HostedPart { host: host.clone(), part })
 }
 
 /// What a console is told of an order about a job.

@@ -7,6 +7,7 @@ mod jobs;
 mod keep;
 mod launch;
 mod orders;
+mod pages;
 mod saved;
 mod top;
 

@@ -1,11 +1,9 @@
 //! What hosts and ranks use, asked of all members page by page.
 
-use mpd_proto::frame;
 use mpd_proto::message::{Answer, ConsoleReply, HostTop, ManagerOrder, Order, OrderAnswer};
 use mpd_proto::ring::{DaemonName, RequestId};
 
 use crate::daemon::membership::asks::Wanted;
-use crate::daemon::membership::jobs::{HOSTS_PER_REPLY, MAX_PAGES};
 use crate::daemon::membership::{Errand, Hands, Membership};
 
 impl Membership {
@@ -36,26 +34,19 @@ impl Membership {
         missing: Vec<DaemonName>,
     ) {
         let Some(console) = self.asks.end(request) else { return };
-        let mut again = false;
-        let mut hosts = Vec::new();
-        for answer in self.in_ring_order(answers.iter().collect(), |answer| &answer.name) {
-            if let Ok(OrderAnswer::Top { machine, runs, more }) =
-                frame::decode_message(answer.answer.as_bytes())
-            {
-                again |= more && page < MAX_PAGES;
-                hosts.push(HostTop { host: answer.name.clone(), machine, runs });
+        let used = self.page(page, answers, |host, answer| match answer {
+            OrderAnswer::Top { machine, runs, more } => {
+                Some((HostTop { host: host.clone(), machine, runs }, more))
             }
-        }
-        let parts = hosts.len().div_ceil(HOSTS_PER_REPLY).max(1);
-        let mut hosts = hosts.into_iter();
-        for part in 1..=parts {
-            let last = part == parts && !again;
-            let some = hosts.by_ref().take(HOSTS_PER_REPLY).collect();
-            let missing = if last { missing.clone() } else { Vec::new() };
-            let reply = ConsoleReply::Top { hosts: some, missing, more: !last };
-            self.asks.post(console, reply, last);
-        }
-        if again {
+            _ => None,
+        });
+        let more = used.more;
+        self.post_page(console, used, &missing, |hosts, missing, more| ConsoleReply::Top {
+            hosts,
+            missing,
+            more,
+        });
+        if more {
             let page = page + 1;
             self.scatter(hands, console, Wanted::Top { page, missing }, &Order::Top { page });
         }
