@@ -22,6 +22,7 @@ pub mod ipc;
 pub mod keyfile;
 pub mod link;
 pub mod logging;
+pub mod oom;
 pub mod outgoing;
 pub mod output;
 pub mod random;

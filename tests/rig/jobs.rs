@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use mpd_tests::surroundings::program;
+use mpd_tests::random::Random;
+use mpd_tests::surroundings::{program, skip};
 use nix::sys::signal::Signal;
 
 use crate::hosts::median;
 use crate::process::{self, Process};
 use crate::rig::{Rig, Wish, number, up_as, without};
-use crate::run::{comes_true, wait_until};
+use crate::run::{comes_true, sample, wait_until};
 
 /// A rig with a ring.
 pub(crate) fn booted(wish: Wish) -> Option<(Rig, Vec<String>)> {
@@ -304,5 +305,53 @@ fn what_ranks_of_many_hosts_made_in_memory_is_swept() {
         wait_until("nothing of it is left", || made(host) == 0);
     }
     rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+/// Whether each PID namespace has a `pid_max` of its own, as since Linux 6.14.
+fn pid_max_is_a_hosts_own() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
+}
+
+#[test]
+fn process_ids_that_come_again_cost_no_other_job_a_signal() {
+    if !pid_max_is_a_hosts_own() {
+        return skip("process ids that come again: needs Linux 6.14");
+    }
+    let Some((rig, hosts)) = booted(Wish { hosts: Some(2), ..Wish::default() }) else { return };
+    for host in &hosts {
+        rig.run(host, &["sh", "-c", "echo 400 >/proc/sys/kernel/pid_max"]);
+    }
+    let directory = rig.share().join("canaries");
+    std::fs::create_dir(&directory).expect("a directory");
+    let place = directory.display().to_string();
+    let words = ["-np", "8", "-ppn", "4", &helper("t-signals"), &place, "200"];
+    let running = rig.mpirun(&hosts[0], &words).start();
+    let canaries =
+        crate::hosts::Job { running, host: hosts[0].clone(), directory: directory.clone() };
+    canaries.is_ready(8);
+    // Goes through all process ids of its host many times a minute.
+    let spin = format!("while [ ! -e {place}/stop ]; do /bin/true; done");
+    let churn = rig.mpirun(&hosts[1], &["-np", "2", "-ppn", "1", "sh", "-c", &spin]).start();
+    let mut random = Random::new(21);
+    let mut code = BTreeSet::new();
+    for round in 0..sample(40, 1000) {
+        // Some have ended by themselves when they are killed.
+        let rank = "/bin/true & /bin/true & sleep 0.0$((PMI_RANK + 1)); /bin/true";
+        let words = ["-np", "8", "-ppn", "4", "-a", "racer", "sh", "-c", rank];
+        let job = rig.mpirun(&hosts[round % 2], &words).start();
+        std::thread::sleep(Duration::from_micros(random.below(120_000) as u64));
+        rig.exec(&hosts[(round + 1) % 2], &["mpdkilljob", "-a", "racer"]);
+        code.insert(job.wait().exit_code());
+    }
+    assert_eq!(code, BTreeSet::from([Some(0), Some(137)]), "some were killed, some had ended");
+    let heard: Vec<_> = (0..8).map(|rank| directory.join(format!("got.{rank}"))).collect();
+    assert!(!heard.iter().any(|path| path.exists()), "somebody got a signal");
+    canaries.stop();
+    canaries.running.wait().code(0);
+    churn.wait().code(0);
+    rig.is_clean("after the jobs", &hosts);
     rig.ends(&hosts[0]);
 }

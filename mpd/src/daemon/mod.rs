@@ -138,6 +138,10 @@ impl Daemon {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
         raise_descriptor_limit();
+        if nix::unistd::geteuid().is_root() {
+            // In a container even root may not.
+            let _ = mpd_io::oom::set_readiness(mpd_io::oom::OF_ROOTS_DAEMON);
+        }
         tree::become_subreaper().context("cannot become a subreaper")?;
         keep_to_oneself()?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;

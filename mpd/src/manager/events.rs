@@ -2,10 +2,11 @@
 
 use mio::event::Event;
 use mpd_io::cpus::CpuMask;
+use mpd_io::oom;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
-use mpd_proto::job::Failure;
+use mpd_proto::job::{Failure, RankEnd};
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
@@ -184,8 +185,31 @@ impl Process {
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
         if let Some(end) = status.and_then(end_of) {
+            self.explain(rank, end);
             self.tell(Input::Exited(rank, end));
         }
+    }
+
+    /// A rank that the kernel ended for want of memory has no words for it.
+    fn explain(&mut self, rank: Rank, end: RankEnd) {
+        let killed = matches!(end, RankEnd::Signaled { signal: 9, .. }) && !self.killing;
+        let before = self.out_of_memory.filter(|_| killed);
+        let Some((before, now)) = before.zip(oom::kills()).filter(|(before, now)| before < now)
+        else {
+            return;
+        };
+        // Once for all that it ended.
+        self.out_of_memory = Some(now);
+        let host = &self.order.shares.get(self.order.place as usize).expect("our share").member;
+        let text = format!(
+            "host {host}: memory ran out: the kernel has killed {} since the job began, rank {rank} most likely \
+             among them (dmesg there tells)",
+            match now - before {
+                1 => "a process".to_owned(),
+                many => format!("{many} processes"),
+            }
+        );
+        self.tell(Input::Notice(text));
     }
 
     /// Starts the next few ranks.
@@ -232,6 +256,10 @@ impl Process {
         );
         self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.pid {
+            if self.ranks_go_first {
+                // It may have ended already.
+                let _ = oom::set_readiness_of(pid, oom::OF_RANKS);
+            }
             self.begin_span(Phase::Run, Some(rank));
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);

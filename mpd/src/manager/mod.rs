@@ -47,6 +47,7 @@ use mio::{Events, Interest, Poll, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
+use mpd_io::oom;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::Spawn;
 use mpd_proto::job::{Failure, JobSpec};
@@ -181,6 +182,10 @@ struct Process {
     /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
+    /// Ranks are to be ended before us when memory runs out; not if we are as ready for that ourselves.
+    ranks_go_first: bool,
+    /// Processes of this host that the kernel has ended for want of memory before the job's.
+    out_of_memory: Option<u64>,
     /// The job ended before all managers below had connected.
     unlinked: bool,
     /// The exit code, once everything is over.
@@ -200,6 +205,10 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let (order, encoded) = daemon.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
+    // Not what a root's daemon asked for itself.
+    if oom::readiness().is_ok_and(|readiness| readiness < 0) {
+        let _ = oom::set_readiness(0);
+    }
     crate::daemon::keep_to_oneself()?;
     let mut means = Means::new(daemon, &order, began)?;
     let is_root = order.place == 0;
@@ -313,6 +322,8 @@ impl Process {
             ending: false,
             taken: 0,
             trace,
+            ranks_go_first: oom::readiness().is_ok_and(|ours| ours < oom::OF_RANKS),
+            out_of_memory: oom::kills(),
             unlinked: false,
             over: None,
             spawns: BTreeMap::new(),

@@ -9,6 +9,7 @@ mod links;
 mod output;
 mod placement;
 mod pmi;
+mod scarce;
 mod signals;
 mod stopped;
 mod tree;

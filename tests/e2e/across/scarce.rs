@@ -1,0 +1,118 @@
+//! Hosts that run out of processes or memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::across::ring;
+use crate::process::Process;
+use crate::run::wait_until;
+use crate::suite::{is_root, skip};
+
+/// A control group of this test's own, with one limit.
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    /// Limits what `controller` does: by the first of these files (version 1) or the second (version 2). None
+    /// where there is no such controller to be had.
+    fn limited(controller: &str, files: [&str; 2], limit: &str) -> Option<Self> {
+        let root = Path::new("/sys/fs/cgroup");
+        let name = format!("mpd-test-{}-{controller}", std::process::id());
+        let enabled = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
+        let (parent, file) = if root.join(controller).join("cgroup.procs").exists() {
+            (root.join(controller), files[0])
+        } else if enabled.split_whitespace().any(|enabled| enabled == controller) {
+            (root.to_owned(), files[1])
+        } else {
+            return None;
+        };
+        let path = parent.join(name);
+        fs::create_dir(&path).ok()?;
+        let group = Self { path };
+        group.limit(file, limit);
+        Some(group)
+    }
+
+    fn limit(&self, file: &str, limit: &str) {
+        fs::write(self.path.join(file), limit).expect("a limit");
+    }
+
+    fn procs(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    fn holds(&self, pid: i32) {
+        fs::write(self.procs(), pid.to_string()).expect("a process in a group");
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Only an empty one can be removed.
+        let outside = self.path.with_file_name("cgroup.procs");
+        for pid in fs::read_to_string(self.procs()).unwrap_or_default().lines() {
+            let _ = fs::write(&outside, pid);
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+#[test]
+fn a_host_that_may_have_no_more_processes_ends_the_job_with_a_word() {
+    let found =
+        is_root().then(|| Group::limited("pids", ["pids.max", "pids.max"], "max")).flatten();
+    let Some(group) = found else {
+        return skip("no more processes: needs root and the pids controller");
+    };
+    let ring = ring();
+    group.holds(ring.process(3).pid);
+    // The daemon; its manager as well; a rank, but not the second.
+    for most in ["1", "2", "3"] {
+        group.limit("pids.max", most);
+        let output = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(30).output();
+        output.code(125).says(&["d3", "Resource temporarily unavailable"]).brief();
+        ring.only_daemons_are_left();
+    }
+    group.limit("pids.max", "max");
+    ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_rank_that_eats_all_memory_is_named_with_what_became_of_it_and_its_manager_lives() {
+    let files = ["memory.limit_in_bytes", "memory.max"];
+    let found = is_root().then(|| Group::limited("memory", files, "50331648")).flatten();
+    let Some(group) = found else {
+        return skip("no more memory: needs root and the memory controller");
+    };
+    let ring = ring();
+    let script = format!(
+        "[ $PMI_RANK != 5 ] || {{ echo 0 >{}; exec tail /dev/zero; }}; sleep 60",
+        group.procs().display()
+    );
+    let output = ring.mpirun(1, &["-n", "8", "sh", "-c", &script]).deadline(60).output();
+    output.code(137).says(&["host d3", "memory ran out", "rank 5"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn ranks_go_before_their_managers_when_memory_runs_out() {
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
+    let readiness = |process: &Process| -> i32 {
+        let path = format!("/proc/{}/oom_score_adj", process.pid);
+        fs::read_to_string(path).expect("it lives").trim().parse().expect("a number")
+    };
+    let ranks = ring.suite.running("sleep");
+    wait_until("ranks that go first", || ranks.iter().all(|rank| readiness(rank) >= 500));
+    for index in 1..=4 {
+        let (daemon, manager) = (ring.process(index), ring.manager(index));
+        assert!((0..500).contains(&readiness(&manager)), "{manager}: {}", readiness(&manager));
+        assert!(readiness(&daemon) <= readiness(&manager), "{daemon}: {}", readiness(&daemon));
+    }
+    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.wait().code(143);
+    ring.only_daemons_are_left();
+}
