@@ -70,6 +70,9 @@ fn serve(session: &mut Session, operations: &mut Vec<Operation>, output: &mut Ve
                 let entry = (&b"key"[..], &b"value"[..]);
                 session.answer(Answer::GetByIndex((*index < 2).then_some(entry)));
             }
+            Operation::Publish { .. } => session.answer(Answer::Published(Ok(()))),
+            Operation::Lookup { name } => session.answer(Answer::Found(Ok(name))),
+            Operation::Unpublish { .. } => session.answer(Answer::Unpublished(Err("not_found"))),
             Operation::Fence => session.answer(Answer::Fence),
             Operation::Initialized { .. }
             | Operation::Finalized

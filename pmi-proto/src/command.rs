@@ -22,9 +22,9 @@ pub(crate) enum Command {
     CreateKvs,
     DestroyKvs { kvsname: Vec<u8> },
     BarrierIn,
-    PublishName,
-    LookupName,
-    UnpublishName,
+    PublishName { service: Vec<u8>, port: Vec<u8> },
+    LookupName { service: Vec<u8> },
+    UnpublishName { service: Vec<u8> },
     Spawn { last_block: bool },
     Abort { code: i32, message: Vec<u8> },
     Finalize,
@@ -90,9 +90,9 @@ impl Command {
             Self::CreateKvs => "create_kvs",
             Self::DestroyKvs { .. } => "destroy_kvs",
             Self::BarrierIn => "barrier_in",
-            Self::PublishName => "publish_name",
-            Self::LookupName => "lookup_name",
-            Self::UnpublishName => "unpublish_name",
+            Self::PublishName { .. } => "publish_name",
+            Self::LookupName { .. } => "lookup_name",
+            Self::UnpublishName { .. } => "unpublish_name",
             Self::Spawn { .. } => "spawn",
             Self::Abort { .. } => "abort",
             Self::Finalize => "finalize",
@@ -226,13 +226,18 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
         "publish_name",
         &[Attribute::until_last("service", "port"), Attribute::rest("port")],
         "publish_result",
-        |_| Ok(Command::PublishName),
+        |found| {
+            Ok(Command::PublishName {
+                service: found.owned("service")?,
+                port: found.owned("port")?,
+            })
+        },
     ),
-    line("lookup_name", &[Attribute::rest("service")], "lookup_result", |_| {
-        Ok(Command::LookupName)
+    line("lookup_name", &[Attribute::rest("service")], "lookup_result", |found| {
+        Ok(Command::LookupName { service: found.owned("service")? })
     }),
-    line("unpublish_name", &[Attribute::rest("service")], "unpublish_result", |_| {
-        Ok(Command::UnpublishName)
+    line("unpublish_name", &[Attribute::rest("service")], "unpublish_result", |found| {
+        Ok(Command::UnpublishName { service: found.owned("service")? })
     }),
     CommandRow {
         name: "spawn",

@@ -31,6 +31,9 @@
 //!         Operation::GetByIndex { index } => {
 //!             session.answer(Answer::GetByIndex(kvs.get_index(index)));
 //!         }
+//!         Operation::Publish { .. } => session.answer(Answer::Published(Err("no_name_server"))),
+//!         Operation::Lookup { .. } => session.answer(Answer::Found(Err("no_name_server"))),
+//!         Operation::Unpublish { .. } => session.answer(Answer::Unpublished(Err("no_name_server"))),
 //!         Operation::Fence => session.answer(Answer::Fence), // once all ranks have arrived
 //!         Operation::Initialized { .. } | Operation::Finalized => {}
 //!         Operation::Abort { .. } | Operation::Misbehaved { .. } => {}
@@ -60,7 +63,6 @@
 //! | PMI 2 or any other version | `response_to_init … rc=-1` |
 //! | a KVS other than the job's; an empty or long key; a long value; a put of `PMI_…` | rc=-1 and a msg |
 //! | spawn | `spawn_result rc=-1`, for now |
-//! | publish, lookup, unpublish | rc=1 and a msg, for now |
 //! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
 //! | a line without `cmd=` | nothing |
 //! | a value that does not fit a reply of [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |

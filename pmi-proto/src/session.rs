@@ -71,8 +71,8 @@ pub enum Phase {
 
 /// What the manager has to do or to know.
 ///
-/// `Put`, `Get`, `GetByIndex` and `Fence` want exactly one [`Answer`]; nothing more is decoded
-/// before it, save an abort that comes next. The others want none.
+/// `Put`, `Get`, `GetByIndex`, `Publish`, `Lookup`, `Unpublish` and `Fence` want exactly one [`Answer`];
+/// nothing more is decoded before it, save an abort that comes next. The others want none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// An `init` was accepted, and answered.
@@ -97,6 +97,23 @@ pub enum Operation {
     GetByIndex {
         /// Counted from 0.
         index: usize,
+    },
+    /// Publish a name for other jobs; it may hold spaces and be of any length.
+    Publish {
+        /// The name.
+        name: Vec<u8>,
+        /// What it stands for: the name of a port.
+        value: Vec<u8>,
+    },
+    /// Find what a name stands for.
+    Lookup {
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// Take a name back.
+    Unpublish {
+        /// The name.
+        name: Vec<u8>,
     },
     /// The rank arrived at the barrier.
     Fence,
@@ -127,6 +144,12 @@ pub enum Answer<'a> {
     Get(Option<&'a [u8]>),
     /// To a get by index, key and value; `None` past the last pair.
     GetByIndex(Option<(&'a [u8], &'a [u8])>),
+    /// To a publication, or why the name is not published: one word.
+    Published(Result<(), &'a str>),
+    /// To a lookup: what the name stands for, or why that is not known, in one word.
+    Found(Result<&'a [u8], &'a str>),
+    /// To a name taken back, or why there was none to take: one word.
+    Unpublished(Result<(), &'a str>),
     /// To a fence: all ranks have arrived, and what they put can be got.
     Fence,
 }
@@ -139,6 +162,9 @@ enum State {
     AwaitPut,
     AwaitGet { key: Vec<u8> },
     AwaitGetByIndex { index: usize },
+    AwaitPublish,
+    AwaitLookup,
+    AwaitUnpublish,
     InFence,
     Finalized,
 }
@@ -209,6 +235,13 @@ impl Session {
             (State::AwaitGetByIndex { index }, Answer::GetByIndex(entry)) => {
                 indexed_reply(index, entry)
             }
+            (State::AwaitPublish, Answer::Published(result)) => Reply::PublishResult(said(result)),
+            (State::AwaitLookup, Answer::Found(result)) => {
+                Reply::LookupResult(said(result).map(<[u8]>::to_vec))
+            }
+            (State::AwaitUnpublish, Answer::Unpublished(result)) => {
+                Reply::UnpublishResult(said(result))
+            }
             (State::InFence, Answer::Fence) => Reply::BarrierOut,
             (state, answer) => {
                 debug_assert!(false, "{answer:?} does not answer {state:?}");
@@ -242,7 +275,10 @@ impl Session {
             State::Ready
             | State::AwaitPut
             | State::AwaitGet { .. }
-            | State::AwaitGetByIndex { .. } => Phase::Ready,
+            | State::AwaitGetByIndex { .. }
+            | State::AwaitPublish
+            | State::AwaitLookup
+            | State::AwaitUnpublish => Phase::Ready,
             State::InFence => Phase::InFence,
             State::Finalized => Phase::Finalized,
         }
@@ -272,6 +308,9 @@ impl Session {
             State::AwaitPut
             | State::AwaitGet { .. }
             | State::AwaitGetByIndex { .. }
+            | State::AwaitPublish
+            | State::AwaitLookup
+            | State::AwaitUnpublish
             | State::InFence => true,
         };
         outstanding || self.output.len() >= MAX_OUTPUT
@@ -352,15 +391,17 @@ impl Session {
                 self.state = State::InFence;
                 self.operations.push_back(Operation::Fence);
             }
-            Command::PublishName => {
-                self.send(&Reply::PublishResult(Err(Refusal::new(1, "publish_not_supported_yet"))));
+            Command::PublishName { service, port } => {
+                self.state = State::AwaitPublish;
+                self.operations.push_back(Operation::Publish { name: service, value: port });
             }
-            Command::LookupName => {
-                self.send(&Reply::LookupResult(Err(Refusal::new(1, "lookup_not_supported_yet"))));
+            Command::LookupName { service } => {
+                self.state = State::AwaitLookup;
+                self.operations.push_back(Operation::Lookup { name: service });
             }
-            Command::UnpublishName => {
-                let refusal = Refusal::new(1, "unpublish_not_supported_yet");
-                self.send(&Reply::UnpublishResult(Err(refusal)));
+            Command::UnpublishName { service } => {
+                self.state = State::AwaitUnpublish;
+                self.operations.push_back(Operation::Unpublish { name: service });
             }
             // A call of several blocks is answered once, at its last.
             Command::Spawn { last_block: false } => {}
@@ -518,6 +559,11 @@ fn get_reply(key: &[u8], value: Option<&[u8]>) -> Reply {
         Some(value) => Ok(value.to_vec()),
         None => Err(Refusal::new(-1, format!("key_{}_not_found", excerpt(key)))),
     })
+}
+
+/// What came of something about a name; why not, as Hydra's `rc=1` and a word.
+fn said<T>(result: Result<T, &str>) -> Result<T, Refusal> {
+    result.map_err(|word| Refusal::new(1, word))
 }
 
 fn indexed_reply(index: usize, entry: Option<(&[u8], &[u8])>) -> Reply {

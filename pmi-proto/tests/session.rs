@@ -381,17 +381,19 @@ fn a_block_cut_off_by_the_end_is_reported() {
 }
 
 #[test]
-fn names_cannot_be_published_yet() {
+fn names_are_published_looked_up_and_taken_back_by_the_manager() {
     let mut manager = Manager::initialized();
     let cases = [
-        ("publish_name service=s port=p", "publish_result rc=1 msg=publish_not_supported_yet"),
-        ("lookup_name service=my svc", "lookup_result rc=1 msg=lookup_not_supported_yet"),
-        ("unpublish_name service=s", "unpublish_result rc=1 msg=unpublish_not_supported_yet"),
+        ("lookup_name service=my svc", "lookup_result rc=1 msg=service_not_found"),
+        ("publish_name service=my svc port=tag#0 port=x$", "publish_result rc=0 msg=success"),
+        ("publish_name service=my svc port=tag#0 port=p", "publish_result rc=1 msg=taken"),
+        ("lookup_name service=my svc", "lookup_result rc=1 msg=service_not_found"),
+        ("lookup_name service=my svc port=tag#0", "lookup_result rc=0 msg=success port=x$"),
+        ("unpublish_name service=s", "unpublish_result rc=1 msg=service_not_found"),
     ];
     for (request, reply) in cases {
-        assert_eq!(manager.say(&format!("cmd={request}")), format!("cmd={reply}\n"));
+        assert_eq!(manager.say(&format!("cmd={request}")), format!("cmd={reply}\n"), "{request}");
     }
-    assert_eq!(manager.operations, []);
 }
 
 #[test]

@@ -17,6 +17,8 @@
 //!     t-pmi garbage|huge-line|close RANK  that rank sends bytes that are no PMI, a line without
 //!                                 end, or closes the descriptor and stays; the others wait
 //!     t-pmi interrupted           says "ready RANK" and waits for SIGINT, then meets all in a fence
+//!     t-pmi say RANK LINE...      that rank sends these lines, each behind "cmd=", and prints the answers; in
+//!                                 the place of a line "until=FILE" waits for that file
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -41,7 +43,7 @@ fn main() {
         return;
     }
     let chosen = argument(1, 0) == rank();
-    let code: i32 = argument(2, 0);
+    let code: i32 = if mode == "say" { 0 } else { argument(2, 0) };
     let mut client = Client::connect();
     match mode.as_str() {
         "leave" if chosen => exit(code),
@@ -66,6 +68,8 @@ fn main() {
         "no-finalize" | "leave" | "abort" | "garbage" | "huge-line" | "close" => client.fence(),
         "finalize-then" => {}
         "interrupted" => interrupted(&mut client),
+        "say" if chosen => say_all(&mut client),
+        "say" => {}
         "grandchild" => leave_grandchild(),
         other => panic!("unknown mode '{other}'"),
     }
@@ -182,6 +186,19 @@ fn unknown(client: &mut Client) {
     assert!(answer.contains("rc=-1"), "{answer}");
     client.fence();
     report(&format!("unknown ok {}", rank()));
+}
+
+fn say_all(client: &mut Client) {
+    for line in std::env::args().skip(3) {
+        match line.strip_prefix("until=") {
+            Some(file) => {
+                while !std::path::Path::new(file).exists() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            None => report(&client.ask(&format!("cmd={line}"))),
+        }
+    }
 }
 
 /// Like a real library, does not rely on ending itself.

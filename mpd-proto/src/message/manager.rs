@@ -90,6 +90,20 @@ pub enum ManagerOrder {
         /// Most forwarding steps to any member.
         depth: u32,
     },
+    /// What came of a wish: [`ManagerReport::Name`].
+    Named {
+        /// Whose.
+        request: u32,
+        /// How it ended.
+        answer: NameAnswer,
+    },
+    /// A name that this job had published here is another's: two halves of a ring met, and each had it.
+    NameLost {
+        /// The name.
+        name: String,
+        /// The job that has it.
+        to: JobId,
+    },
     /// Hosts of the job that could not be told of it. For the root manager.
     Missing {
         /// Their daemons, and why, for people.
@@ -159,6 +173,14 @@ pub enum ManagerReport {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
         counts: Vec<(Rank, u64)>,
     },
+    /// A rank here wants something about a published name: answered by [`ManagerOrder::Named`], by another
+    /// daemon if this one ends before, to which the manager then says it again.
+    Name {
+        /// Counted by the manager.
+        request: u32,
+        /// What it wants.
+        wish: NameWish,
+    },
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code given to the console.
@@ -166,6 +188,47 @@ pub enum ManagerReport {
         /// Whether managers below had not connected: they may be about to, in vain.
         unlinked: bool,
     },
+}
+
+/// What a rank wants about a name that jobs find each other by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NameWish {
+    /// Everybody in the ring is to find this.
+    Publish {
+        /// The name.
+        name: String,
+        /// What it stands for.
+        value: String,
+    },
+    /// What it stands for.
+    Lookup {
+        /// The name.
+        name: String,
+    },
+    /// Nobody is to find it any more.
+    Unpublish {
+        /// The name.
+        name: String,
+    },
+}
+
+/// What came of a [`NameWish`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NameAnswer {
+    /// Published, or taken back.
+    Done,
+    /// Found.
+    Value(String),
+    /// There is no such name, or not of this job.
+    Unknown,
+    /// Somebody has published it before.
+    Taken,
+    /// It can never be done; why, for people.
+    Failed(String),
+    /// It cannot be done now, and may be soon; why, for people.
+    Later(String),
 }
 
 /// What a daemon keeps on disk of a job, so that its successor can adopt or sweep it.

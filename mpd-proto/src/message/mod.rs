@@ -17,7 +17,9 @@ pub use console::{
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
-pub use manager::{JobRecord, ManagerOrder, ManagerReport, Opening, StartJob};
+pub use manager::{
+    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, StartJob,
+};
 pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{
     Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,

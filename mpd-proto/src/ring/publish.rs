@@ -31,6 +31,21 @@ pub enum Publication {
     Refused(&'static str),
 }
 
+/// Why not, for now.
+const NO_RING: &str = "not in a ring yet";
+const BUSY: &str = "too many requests";
+
+impl Publication {
+    /// Whether the same may be done soon.
+    pub fn may_be_done_later(&self) -> bool {
+        match self {
+            Self::Incomplete { .. } => true,
+            Self::Refused(problem) => [NO_RING, BUSY].contains(problem),
+            Self::Done | Self::Taken => false,
+        }
+    }
+}
+
 /// The answer of a member that knows somebody better for a name.
 const TAKEN: &[u8] = b"taken";
 
@@ -62,13 +77,13 @@ impl Ring {
         if let Some(problem) = claim.problem() {
             Err(Publication::Refused(problem))
         } else if self.seat().is_none() {
-            Err(Publication::Refused("not in a ring yet"))
+            Err(Publication::Refused(NO_RING))
         } else if self.lookup(&claim.name).is_some() {
             Err(Publication::Taken)
         } else if !sheet.is_sound() || !self.names.has_room(&sheet) {
             Err(Publication::Refused("too many names"))
         } else if self.scatters.requests() >= MAX_REQUESTS {
-            Err(Publication::Refused("too many requests"))
+            Err(Publication::Refused(BUSY))
         } else {
             Ok(())
         }

@@ -8,6 +8,7 @@
 mod door;
 mod jobs;
 mod membership;
+mod names;
 mod net;
 mod peers;
 mod placement;
@@ -38,6 +39,7 @@ use crate::cli::Cli;
 use crate::daemon::door::{Door, PER_TURN};
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::{Hands, Membership};
+use crate::daemon::names::Names;
 use crate::daemon::peers::Peers;
 use crate::start::READY;
 
@@ -93,6 +95,8 @@ struct Daemon {
     jobs: Jobs,
     /// None in a private ring of one.
     membership: Option<Membership>,
+    /// Those of a private ring of one.
+    names: Names,
     /// Signals may be waiting.
     signalled: bool,
     ending: bool,
@@ -178,6 +182,7 @@ impl Daemon {
             peers,
             jobs,
             membership,
+            names: Names::default(),
             signalled: true,
             ending: false,
         })
@@ -257,7 +262,12 @@ impl Daemon {
     /// Managers that were started here, and what is to be said to managers.
     fn tell_managers(&mut self) {
         self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
-        let Some(membership) = &mut self.membership else { return };
+        let Some(membership) = &mut self.membership else {
+            for errand in self.names.serve(&mut self.jobs) {
+                self.peers.tell_manager(errand);
+            }
+            return;
+        };
         while let Some(errand) = membership.next_errand() {
             self.peers.tell_manager(errand);
         }

@@ -389,6 +389,7 @@ impl Peer {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
+                    ManagerReport::Name { request, wish } => jobs.wishes(job, request, wish),
                     ManagerReport::Ended { code, unlinked } => jobs.ended(job, code, unlinked),
                 }
                 Ok(Some(Verdict::Keep))

@@ -91,7 +91,9 @@ fn serve_daemon(means: &mut Means) -> Wanted {
             | Told::SwitchStdin(_)
             | Told::CountOutput
             | Told::Missing(_)
-            | Told::Launched(..) => {}
+            | Told::Launched(..)
+            | Told::Named(..)
+            | Told::NameLost(..) => {}
         }
     }
     Wanted::Yes

@@ -10,15 +10,15 @@ use mio::{Interest, Registry, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
-use mpd_proto::RankSet;
 use mpd_proto::channel::hello::HELLO;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::hex;
 use mpd_proto::job::MAX_SPEC;
 use mpd_proto::message::{
-    ConsoleReply, ManagerOrder, ManagerReport, Opening, Span, StartJob, VERSION,
+    ConsoleReply, ManagerOrder, ManagerReport, NameAnswer, Opening, Span, StartJob, VERSION,
 };
 use mpd_proto::ring::DaemonName;
+use mpd_proto::{JobId, RankSet};
 
 use super::DAEMON;
 
@@ -42,6 +42,10 @@ pub(crate) enum Told {
     Missing(Vec<(DaemonName, String)>),
     /// How long the scatter took, and its depth.
     Launched(Span, u32),
+    /// What came of something about a name.
+    Named(u32, NameAnswer),
+    /// That name is that job's.
+    NameLost(String, JobId),
 }
 
 /// See the module.
@@ -191,6 +195,8 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
         ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
+        ManagerOrder::Named { request, answer } => Told::Named(request, answer),
+        ManagerOrder::NameLost { name, to } => Told::NameLost(name, to),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];

@@ -2,11 +2,10 @@
 
 use mio::event::Event;
 use mpd_io::cpus::CpuMask;
-use mpd_io::oom;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
-use mpd_proto::job::{Failure, RankEnd};
+use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
@@ -123,6 +122,8 @@ impl Process {
                 Told::Missing(members) => self.miss(members),
                 Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
+                Told::Named(request, answer) => self.named(request, answer),
+                Told::NameLost(name, to) => self.name_lost(&name, &to),
                 Told::Link(fd, hello) => {
                     self.branches.adopt(self.poll.registry(), now, fd, &hello);
                 }
@@ -190,28 +191,6 @@ impl Process {
         }
     }
 
-    /// A rank that the kernel ended for want of memory has no words for it.
-    fn explain(&mut self, rank: Rank, end: RankEnd) {
-        let killed = matches!(end, RankEnd::Signaled { signal: 9, .. }) && !self.killing;
-        let before = self.out_of_memory.filter(|_| killed);
-        let Some((before, now)) = before.zip(oom::kills()).filter(|(before, now)| before < now)
-        else {
-            return;
-        };
-        // Once for all that it ended.
-        self.out_of_memory = Some(now);
-        let host = &self.order.shares.get(self.order.place as usize).expect("our share").member;
-        let text = format!(
-            "host {host}: memory ran out: the kernel has killed {} since the job began, rank {rank} most likely \
-             among them (dmesg there tells)",
-            match now - before {
-                1 => "a process".to_owned(),
-                many => format!("{many} processes"),
-            }
-        );
-        self.tell(Input::Notice(text));
-    }
-
     /// Starts the next few ranks.
     fn start_some(&mut self) {
         let Some(first) = self.starting else { return };
@@ -256,10 +235,7 @@ impl Process {
         );
         self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.pid {
-            if self.ranks_go_first {
-                // It may have ended already.
-                let _ = oom::set_readiness_of(pid, oom::OF_RANKS);
-            }
+            self.memory.put_first(pid);
             self.begin_span(Phase::Run, Some(rank));
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);
@@ -333,6 +309,7 @@ impl Process {
                     }
                 }
                 Timer::Daemon => self.look_for_daemon(),
+                Timer::Name(request) => self.name_is_due(request),
                 Timer::Launched => self.finish_late(),
             }
         }
@@ -353,6 +330,7 @@ impl Process {
         if self.daemon.register(self.poll.registry(), &rundir, &self.order) {
             log::info!("registered with the new daemon");
             self.report_ranks();
+            self.say_names_again();
         } else {
             self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
         }

@@ -7,7 +7,9 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`names`] | what ranks want to publish, find and take back |
 //! | [`staging`] | programs on their way to hosts that lack them |
+//! | [`memory`] | who goes first when memory runs out |
 //! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
@@ -19,6 +21,8 @@ mod daemon;
 mod events;
 mod flows;
 mod locate;
+mod memory;
+mod names;
 mod outputs;
 mod perform;
 mod pmi;
@@ -66,6 +70,8 @@ use self::clients::{End, TOKENS};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
+use self::memory::Memory;
+use self::names::Names;
 use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
 use self::staging::Staging;
@@ -118,6 +124,8 @@ enum Timer {
     Daemon,
     /// Wait no longer for what it says of the launch.
     Launched,
+    /// Something about a name, by its number: ask again, or wait no longer.
+    Name(u32),
 }
 
 /// What a manager has before it knows its job.
@@ -167,6 +175,7 @@ struct Process {
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
     staging: Option<Staging>,
+    names: Names,
     timers: Timers<Timer>,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
@@ -182,10 +191,7 @@ struct Process {
     /// Bytes that all outputs had taken at the last look since.
     taken: u64,
     trace: Trace,
-    /// Ranks are to be ended before us when memory runs out; not if we are as ready for that ourselves.
-    ranks_go_first: bool,
-    /// Processes of this host that the kernel has ended for want of memory before the job's.
-    out_of_memory: Option<u64>,
+    memory: Memory,
     /// The job ended before all managers below had connected.
     unlinked: bool,
     /// The exit code, once everything is over.
@@ -312,6 +318,7 @@ impl Process {
             misbehaved: BTreeSet::new(),
             tidy,
             staging: None,
+            names: Names::default(),
             timers: Timers::default(),
             runnable: VecDeque::new(),
             talking: VecDeque::new(),
@@ -322,8 +329,7 @@ impl Process {
             ending: false,
             taken: 0,
             trace,
-            ranks_go_first: oom::readiness().is_ok_and(|ours| ours < oom::OF_RANKS),
-            out_of_memory: oom::kills(),
+            memory: Memory::begin(),
             unlinked: false,
             over: None,
             spawns: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
-use mpd_proto::message::Phase as Part;
+use mpd_proto::message::{NameWish, Phase as Part};
 use pmi_proto::{Answer, Operation, Phase, ProtocolError};
 
 use super::clients::Heard;
@@ -12,6 +12,9 @@ use super::{Process, Timer};
 
 /// A client that closed its connection early is given this long to end.
 const CLOSED_GRACE: Duration = Duration::from_secs(2);
+
+/// A name or its value is not UTF-8.
+const NO_TEXT: &str = "name_is_not_text";
 
 impl Process {
     /// Reads once and acts; comes back later if there may be more.
@@ -44,11 +47,16 @@ impl Process {
                 self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
             }
         }
+        self.perform_operations(rank);
+        self.answering.push(rank);
+        heard
+    }
+
+    /// What the client of a rank has asked for and may be done now.
+    pub(super) fn perform_operations(&mut self, rank: Rank) {
         while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
             self.perform_operation(rank, operation);
         }
-        self.answering.push(rank);
-        heard
     }
 
     /// Writes the answers of a turn. All requests that have come are read before: a client that has
@@ -78,6 +86,20 @@ impl Process {
             Operation::GetByIndex { index } => {
                 session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
             }
+            Operation::Publish { name, value } => match (text(name), text(value)) {
+                (Some(name), Some(value)) => {
+                    self.ask_for_name(Some(rank), NameWish::Publish { name, value });
+                }
+                _ => session.answer(Answer::Published(Err(NO_TEXT))),
+            },
+            Operation::Lookup { name } => match text(name) {
+                Some(name) => self.ask_for_name(Some(rank), NameWish::Lookup { name }),
+                None => session.answer(Answer::Found(Err(NO_TEXT))),
+            },
+            Operation::Unpublish { name } => match text(name) {
+                Some(name) => self.ask_for_name(Some(rank), NameWish::Unpublish { name }),
+                None => session.answer(Answer::Unpublished(Err(NO_TEXT))),
+            },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
                 self.tell(Input::EnteredFence(rank));
@@ -120,9 +142,12 @@ impl Process {
         // A client may have sent its next request together with the fence.
         let started: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
         for rank in started {
-            while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
-                self.perform_operation(rank, operation);
-            }
+            self.perform_operations(rank);
         }
     }
+}
+
+/// Names and values travel as text.
+fn text(bytes: Vec<u8>) -> Option<String> {
+    String::from_utf8(bytes).ok()
 }

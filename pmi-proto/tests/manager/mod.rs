@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::collections::BTreeMap;
+
 use pmi_proto::{Answer, Facts, Kvs, Operation, ProtocolError, Session};
 
 /// The name of the job's KVS in all tests.
@@ -18,6 +20,7 @@ pub(crate) fn facts() -> Facts {
 pub(crate) struct Manager {
     pub(crate) session: Session,
     pub(crate) kvs: Kvs,
+    pub(crate) names: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Every operation so far.
     pub(crate) operations: Vec<Operation>,
     /// Every byte written to the client so far.
@@ -29,6 +32,7 @@ impl Manager {
         Self {
             session: Session::new(facts()),
             kvs: Kvs::new(),
+            names: BTreeMap::new(),
             operations: Vec::new(),
             written: Vec::new(),
         }
@@ -95,6 +99,21 @@ impl Manager {
             Operation::Get { key } => self.session.answer(Answer::Get(self.kvs.get(key))),
             Operation::GetByIndex { index } => {
                 self.session.answer(Answer::GetByIndex(self.kvs.get_index(*index)));
+            }
+            Operation::Publish { name, value } => {
+                let free = !self.names.contains_key(name);
+                if free {
+                    self.names.insert(name.clone(), value.clone());
+                }
+                self.session.answer(Answer::Published(free.then_some(()).ok_or("taken")));
+            }
+            Operation::Lookup { name } => {
+                let found = self.names.get(name).map(Vec::as_slice);
+                self.session.answer(Answer::Found(found.ok_or("service_not_found")));
+            }
+            Operation::Unpublish { name } => {
+                let found = self.names.remove(name).map(drop);
+                self.session.answer(Answer::Unpublished(found.ok_or("service_not_found")));
             }
             Operation::Fence => self.session.answer(Answer::Fence),
             Operation::Initialized { .. }

@@ -6,6 +6,7 @@ mod failures;
 mod input;
 mod libraries;
 mod links;
+mod names;
 mod output;
 mod placement;
 mod pmi;

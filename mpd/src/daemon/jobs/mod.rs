@@ -25,14 +25,15 @@ use mpd_proto::RankSet;
 use mpd_proto::frame::Kind;
 use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
 use mpd_proto::message::{
-    ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, Opening,
-    RankRun, Span, StartJob,
+    ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
+    NameAnswer, NameWish, Opening, RankRun, Span, StartJob,
 };
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::jobs::records::Records;
+use crate::daemon::membership::Errand;
 use crate::daemon::peers::Peers;
 
 /// How often managers of a former daemon that have not registered are looked for: they try every second.
@@ -93,6 +94,23 @@ pub(crate) struct Root {
     pub(crate) receivers: Option<(RankSet, u32)>,
 }
 
+/// Something about a name.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    /// Whose, and the number that its manager gave it.
+    pub(crate) job: JobId,
+    pub(crate) request: u32,
+    pub(crate) wish: NameWish,
+}
+
+impl Wish {
+    /// What its manager is to be told.
+    pub(crate) fn answered(self, answer: NameAnswer) -> Errand {
+        let order = ManagerOrder::Named { request: self.request, answer };
+        Errand { job: self.job, order, link: None }
+    }
+}
+
 /// What a manager gets besides its order.
 struct Given<'a> {
     /// The console, its output and its error.
@@ -123,6 +141,8 @@ pub(crate) struct Jobs {
     next_look: Option<Time>,
     /// Jobs that ended before all their managers had connected, of which the ring is to be told.
     unlinked: Vec<JobId>,
+    /// What ranks here want about names.
+    wishes: Vec<Wish>,
     /// For samples of what is used.
     clock: Clock,
 }
@@ -141,6 +161,7 @@ impl Jobs {
             killing: None,
             next_look: None,
             unlinked: Vec::new(),
+            wishes: Vec::new(),
             clock: Clock::start(),
         }
     }
@@ -385,6 +406,21 @@ impl Jobs {
     /// Jobs that ended before all their managers had connected, each told once.
     pub(crate) fn take_unlinked(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.unlinked)
+    }
+
+    /// The manager of `job` wants something about a name.
+    pub(crate) fn wishes(&mut self, job: &JobId, request: u32, wish: NameWish) {
+        self.wishes.push(Wish { job: job.clone(), request, wish });
+    }
+
+    /// What managers want about names, each told once.
+    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// Whether the job is not over here.
+    pub(crate) fn goes_on(&self, id: &JobId) -> bool {
+        self.jobs.get(id).is_some_and(|job| !job.ended)
     }
 
     /// Whether a manager of the job runs here that is not its root.

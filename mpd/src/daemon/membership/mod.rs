@@ -6,6 +6,7 @@ mod events;
 mod jobs;
 mod keep;
 mod launch;
+mod names;
 mod orders;
 mod pages;
 mod saved;
@@ -24,7 +25,7 @@ use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_proto::channel::{Instance, KeyText};
-use mpd_proto::message::{ConsoleReply, ManagerOrder};
+use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer};
 use mpd_proto::ring::{
     self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
 };
@@ -37,6 +38,7 @@ use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::bond::Bond;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::launch::Launches;
+use crate::daemon::membership::names::Naming;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
@@ -106,6 +108,7 @@ pub(crate) struct Membership {
     asks: Asks,
     launches: Launches,
     errands: VecDeque<Errand>,
+    naming: Naming,
     saved: Saved,
     aims: BTreeMap<AttemptId, Aim>,
     last_attempt: u64,
@@ -170,6 +173,7 @@ impl Membership {
             asks: Asks::default(),
             launches: Launches::default(),
             errands: VecDeque::new(),
+            naming: Naming::default(),
             saved,
             aims: BTreeMap::new(),
             last_attempt: 0,
@@ -310,6 +314,7 @@ impl Membership {
         self.net.turn(registry, now);
         self.take_happened(&mut hands);
         self.cancel_unlinked(&mut hands);
+        self.serve_names(&mut hands);
         // What the sockets hold counts before what the clock says.
         let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
         if due && !self.net.has_work() {
@@ -415,9 +420,12 @@ impl Membership {
                     self.refused(request, problem);
                 }
                 Output::Event(event) => self.note(&event),
-                // No job publishes names yet; those of other daemons are carried all the same.
-                Output::Published { .. } | Output::Unpublished { .. } | Output::NameLost { .. } => {
+                Output::Published { request, result } => self.published(request, result),
+                Output::Unpublished { request, found } => {
+                    let answer = if found { NameAnswer::Done } else { NameAnswer::Unknown };
+                    self.answer_wish(request, answer);
                 }
+                Output::NameLost { name, job, to } => self.name_lost(name, job, to),
                 Output::Over => {
                     self.answer_rest();
                     self.net.close_all(hands.now);

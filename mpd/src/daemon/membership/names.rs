@@ -1,0 +1,96 @@
+//! Names that jobs of this host publish in the ring, and look up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mpd_proto::JobId;
+use mpd_proto::message::{ManagerOrder, NameAnswer, NameWish};
+use mpd_proto::ring::{Claim, Input, Publication, RequestId};
+
+use crate::daemon::jobs::{Jobs, Wish};
+use crate::daemon::membership::{Errand, Hands, Membership};
+
+/// Wishes under way, and jobs whose names go with them.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    wishes: BTreeMap<RequestId, Wish>,
+    publishers: BTreeSet<JobId>,
+}
+
+impl Membership {
+    /// Does what managers here want about names.
+    pub(super) fn serve_names(&mut self, hands: &mut Hands<'_>) {
+        for wish in hands.jobs.take_wishes() {
+            match &wish.wish {
+                NameWish::Lookup { name } => {
+                    let found = self.ring.lookup(name).map(|(_, claim)| claim.value.clone());
+                    let answer = match found {
+                        Some(value) => NameAnswer::Value(value),
+                        None if self.has_entered() => NameAnswer::Unknown,
+                        None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
+                    };
+                    self.errands.push_back(wish.answered(answer));
+                }
+                NameWish::Publish { name, value } => {
+                    let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
+                    self.naming.publishers.insert(job.clone());
+                    let claim = Claim { name, value, job };
+                    self.ask_of_names(hands, wish, |request| Input::Publish { request, claim });
+                }
+                NameWish::Unpublish { name } => {
+                    let (name, job) = (name.clone(), wish.job.clone());
+                    let input = |request| Input::Unpublish { request, name, job };
+                    self.ask_of_names(hands, wish, input);
+                }
+            }
+        }
+        self.forget_publishers(hands);
+    }
+
+    fn ask_of_names(
+        &mut self,
+        hands: &mut Hands<'_>,
+        wish: Wish,
+        input: impl FnOnce(RequestId) -> Input,
+    ) {
+        let request = self.asks.next_id();
+        self.naming.wishes.insert(request, wish);
+        self.tell(hands, input(request));
+    }
+
+    /// What jobs have published goes with them, however they end.
+    fn forget_publishers(&mut self, hands: &mut Hands<'_>) {
+        let over = |jobs: &Jobs, job: &JobId| !jobs.goes_on(job);
+        let gone: Vec<JobId> =
+            self.naming.publishers.iter().filter(|job| over(hands.jobs, job)).cloned().collect();
+        for job in gone {
+            self.naming.publishers.remove(&job);
+            self.tell(hands, Input::JobOver(job));
+        }
+    }
+
+    pub(super) fn published(&mut self, request: RequestId, result: Publication) {
+        let later = result.may_be_done_later();
+        let failed = if later { NameAnswer::Later } else { NameAnswer::Failed };
+        let answer = match result {
+            Publication::Done => NameAnswer::Done,
+            Publication::Taken => NameAnswer::Taken,
+            Publication::Incomplete { missing } => {
+                let names: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();
+                failed(format!("no answer of {}", names.join(", ")))
+            }
+            Publication::Refused(problem) => failed(problem.to_owned()),
+        };
+        self.answer_wish(request, answer);
+    }
+
+    pub(super) fn answer_wish(&mut self, request: RequestId, answer: NameAnswer) {
+        if let Some(wish) = self.naming.wishes.remove(&request) {
+            self.errands.push_back(wish.answered(answer));
+        }
+    }
+
+    pub(super) fn name_lost(&mut self, name: String, job: JobId, to: JobId) {
+        let order = ManagerOrder::NameLost { name, to };
+        self.errands.push_back(Errand { job, order, link: None });
+    }
+}
