@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, HostedPart, RingRequest, RingView, Word};
+use mpd_proto::message::{ConsoleReply, HostedPart, Published, RingRequest, RingView, Word};
 use mpd_proto::ring::DaemonName;
 
 pub use mpd_io::console::PATIENCE;
@@ -139,6 +139,26 @@ pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
                 }
                 all.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
                 return Ok(Listing { me, jobs: all, missing });
+            }
+            _ => return Err(AskError::Unfit),
+        }
+    }
+}
+
+/// The names that jobs have published, in order.
+///
+/// # Errors
+/// [`AskError`].
+pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
+    let mut console = Console::ask(rundir, RingRequest::Names)?;
+    let mut all = Vec::new();
+    loop {
+        match console.answer(Some(PATIENCE))? {
+            ConsoleReply::Names { names, more } => {
+                all.extend(names);
+                if !more {
+                    return Ok(all);
+                }
             }
             _ => return Err(AskError::Unfit),
         }

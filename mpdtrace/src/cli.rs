@@ -184,6 +184,18 @@ impl ListjobsCli {
     }
 }
 
+/// List the names that jobs have published, by which other programs find them.
+///
+/// A line for each name (MPI_Publish_name): the name in quotes, the job that has it, the host where it was
+/// published, and what it stands for, in quotes. No name means no output. They vanish with their jobs.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdnames", version, after_help = PLACES)]
+pub struct NamesCli {
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
 /// Show what hosts and ranks use of their machines.
 ///
 /// A screen that is drawn in place: each host with its load, each rank with the state of its process,
@@ -443,6 +455,7 @@ pub fn commands() -> Vec<Command> {
         ExitCli::command(),
         AllexitCli::command(),
         ListjobsCli::command(),
+        NamesCli::command(),
         TopCli::command(),
         KilljobCli::command(),
         SigjobCli::command(),

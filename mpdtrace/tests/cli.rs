@@ -13,8 +13,8 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
 use mpd_proto::Rank;
 use mpd_proto::message::{
-    ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, RankRun, RankUse, RingRequest,
-    RunUse, Word,
+    ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, Published, RankRun, RankUse,
+    RingRequest, RunUse, Word,
 };
 use mpd_proto::rankset::RankSet;
 use mpd_proto::ring::{Address, Instance, Standing};
@@ -570,6 +570,24 @@ fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
     drop(reader);
     let ran = output(writer.into());
     assert_eq!((ran.code, ran.err.as_str()), (141, ""));
+}
+
+#[test]
+fn mpdnames_lists_names_on_a_line_each_whatever_is_in_them() {
+    let daemon = Daemon::new(|_| {
+        let reply = |text: &str, more| {
+            let (job, host) = ("3@h2".parse().unwrap(), name("h2"));
+            let published = Published { name: text.into(), value: "port$1".into(), job, host };
+            Act::Say(ConsoleReply::Names { names: vec![published], more })
+        };
+        vec![reply("a\nb", true), reply("ocean", false)]
+    });
+    let text = daemon.run("mpdnames", &[]).good();
+    assert_eq!(text, "\"a\\nb\" 3@h2 h2 \"port$1\"\n\"ocean\" 3@h2 h2 \"port$1\"\n");
+    assert_eq!(daemon.asked(), [RingRequest::Names]);
+    let value: serde_json::Value =
+        serde_json::from_str(&daemon.run("mpdnames", &["--json"]).good()).unwrap();
+    assert_eq!(value["names"][1]["name"], "ocean");
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub enum RingRequest {
     ExitAll,
     /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
     Jobs,
+    /// The names that jobs have published: [`ConsoleReply::Names`], several times if they are many.
+    Names,
     /// What hosts and ranks use of their machines: [`ConsoleReply::Top`], several times if there are
     /// many.
     Top,
@@ -70,6 +72,20 @@ pub enum RingRequest {
         /// A member's name, or `HOST:PORT` with a numeric host.
         target: String,
     },
+}
+
+/// A name that a job has published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub value: String,
+    /// Whose it is, and with whom it vanishes.
+    pub job: JobId,
+    /// The daemon through which it was published.
+    pub host: DaemonName,
 }
 
 /// Daemon to console. After a submission that is accepted the daemon says nothing more: the
@@ -129,6 +145,13 @@ pub enum ConsoleReply {
         jobs: Vec<HostedPart>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
+        /// Whether another reply follows.
+        more: bool,
+    },
+    /// The names that jobs have published, or a part of them.
+    Names {
+        /// In order.
+        names: Vec<Published>,
         /// Whether another reply follows.
         more: bool,
     },

@@ -13,7 +13,8 @@ mod trace;
 mod tree;
 
 pub use console::{
-    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, RingRequest, RingView, Word,
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, Published, RingRequest,
+    RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};

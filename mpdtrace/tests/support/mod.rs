@@ -193,6 +193,7 @@ pub(crate) fn command(program: &str, rundir: &Path, words: &[&str]) -> Command {
         "mpdallexit" => env!("CARGO_BIN_EXE_mpdallexit"),
         "mpdexit" => env!("CARGO_BIN_EXE_mpdexit"),
         "mpdlistjobs" => env!("CARGO_BIN_EXE_mpdlistjobs"),
+        "mpdnames" => env!("CARGO_BIN_EXE_mpdnames"),
         "mpdtop" => env!("CARGO_BIN_EXE_mpdtop"),
         "mpdkilljob" => env!("CARGO_BIN_EXE_mpdkilljob"),
         "mpdsigjob" => env!("CARGO_BIN_EXE_mpdsigjob"),

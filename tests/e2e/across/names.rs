@@ -44,6 +44,11 @@ fn a_name_is_found_from_every_host_once_it_is_published_and_gone_with_its_job() 
     for index in 1..=4 {
         assert_eq!(look_up(&ring, index), FOUND, "d{index}");
     }
+    let program = ring.suite.program("mpdnames");
+    let listed = ring.suite.command(program).env("MPD_RUNDIR", ring.rundir(2)).output();
+    let job_id = listed.code(0).out().split(' ').nth(2).expect("a job").to_owned();
+    listed.prints(&format!("\"my ocean\" {job_id} d3 \"tag#0$port#1$\"\n"));
+    assert!(job_id.ends_with("@d1"), "{listed}");
     let others = say(
         &ring,
         4,

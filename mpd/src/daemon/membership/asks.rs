@@ -136,6 +136,7 @@ impl Membership {
             RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
             RingRequest::Jobs => self.list_jobs(hands, console),
+            RingRequest::Names => self.list_names(console),
             RingRequest::Top => self.ask_top(hands, console),
             RingRequest::KillJob { job } => {
                 self.order_job(hands, console, job, |job| Order::KillJob { job });

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_proto::JobId;
-use mpd_proto::message::{ManagerOrder, NameAnswer, NameWish};
-use mpd_proto::ring::{Claim, Input, Publication, RequestId};
+use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Published};
+use mpd_proto::ring::{Claim, DaemonName, Input, Publication, RequestId};
 
 use crate::daemon::jobs::{Jobs, Wish};
 use crate::daemon::membership::{Errand, Hands, Membership};
+
+/// Names in one reply to a console: so many of the longest fit a frame, whatever is in them.
+const NAMES_PER_REPLY: usize = 64;
 
 /// Wishes under way, and jobs whose names go with them.
 #[derive(Debug, Default)]
@@ -44,6 +47,21 @@ impl Membership {
             }
         }
         self.forget_publishers(hands);
+    }
+
+    /// A console wants all names of the ring.
+    pub(super) fn list_names(&mut self, console: usize) {
+        let published = |(host, claim): (&DaemonName, &Claim)| {
+            let Claim { name, value, job } = claim.clone();
+            Published { name, value, job, host: host.clone() }
+        };
+        let all: Vec<Published> = self.ring.names().into_iter().map(published).collect();
+        let parts = all.len().div_ceil(NAMES_PER_REPLY).max(1);
+        for part in 1..=parts {
+            let names = all.iter().skip((part - 1) * NAMES_PER_REPLY).take(NAMES_PER_REPLY);
+            let reply = ConsoleReply::Names { names: names.cloned().collect(), more: part < parts };
+            self.asks.post(console, reply, part == parts);
+        }
     }
 
     fn ask_of_names(

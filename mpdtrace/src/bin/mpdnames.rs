@@ -1,0 +1,28 @@
+//! `mpdnames`: the names that jobs have published.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mpdtrace::cli::NamesCli;
+use mpdtrace::{ask, render, tool};
+use serde_json::json;
+
+fn main() -> ExitCode {
+    tool::main(run)
+}
+
+fn run(cli: &NamesCli) -> Result<ExitCode> {
+    let names = ask::names(&cli.common.place.rundir()?)?;
+    let text = if cli.common.json {
+        render::json(&json!({ "names": names }))
+    } else {
+        // Quoted as in Rust: whatever a job has published, a line stays one line.
+        names.iter().fold(String::new(), |mut text, one| {
+            let _ = writeln!(text, "{:?} {} {} {:?}", one.name, one.job, one.host, one.value);
+            text
+        })
+    };
+    tool::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
