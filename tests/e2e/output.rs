@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mpd_tests::lines::{Lines, Stream, rank_of};
+use mpd_tests::lines::{Check, Lines, Stream};
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
@@ -57,26 +57,10 @@ pub(crate) fn check_stream(
     lines: impl Fn(usize) -> Lines,
     count: usize,
 ) {
-    let mut expected: Vec<_> = (0..ranks).map(|rank| lines(rank).take(count)).collect();
+    let mut check = Check::new(ranks, labelled, lines, count);
     let bytes = bytes.strip_suffix(b"\n").expect("the last line is whole");
-    for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let (label, line) = if labelled { split_label(line) } else { (None, line) };
-        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
-        let rank = rank_of(line).filter(|rank| *rank < ranks);
-        let rank = rank.unwrap_or_else(|| panic!("line {number} is of nobody: {shown}"));
-        if labelled {
-            assert_eq!(label, Some(rank), "line {number} bears another's label: {shown}");
-        }
-        let next = expected[rank].next();
-        let whole = next.as_deref() == Some(line);
-        assert!(whole, "line {number} is not the next of rank {rank}: {shown}");
-    }
-    assert!(expected.iter_mut().all(|lines| lines.next().is_none()), "lines are missing");
-}
-
-fn split_label(line: &[u8]) -> (Option<usize>, &[u8]) {
-    let at = line.windows(2).position(|two| two == b": ").expect("a label");
-    (std::str::from_utf8(&line[..at]).ok().and_then(|text| text.parse().ok()), &line[at + 2..])
+    bytes.split(|byte| *byte == b'\n').for_each(|line| check.add(line));
+    check.end();
 }
 
 #[test]

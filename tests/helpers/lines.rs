@@ -14,7 +14,7 @@ use mpd_tests::random::Random;
 const MAX_PIECE: usize = 256 * 1024;
 
 fn main() {
-    mpd_tests::bound(120);
+    mpd_tests::bound(900);
     let seed: u64 = mpd_tests::argument(0, 1);
     let count = mpd_tests::argument(1, 100);
     let max = mpd_tests::argument(2, 1000);

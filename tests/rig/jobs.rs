@@ -308,6 +308,24 @@ fn what_ranks_of_many_hosts_made_in_memory_is_swept() {
     rig.ends(&hosts[0]);
 }
 
+#[test]
+fn thousands_of_ranks_on_sixteen_hosts_start_meet_and_end_as_one_job() {
+    let Some((rig, hosts)) = booted(Wish { hosts: Some(16), ..Wish::default() }) else { return };
+    let ranks: usize = sample(480, 10_000);
+    let (count, each) = (ranks.to_string(), ranks.div_ceil(hosts.len()).to_string());
+    let begin = Instant::now();
+    let words = ["-np", &count, "-ppn", &each, &helper("t-pmi"), "fences", "1"];
+    let output = rig.mpirun(&hosts[0], &words).deadline(300).output();
+    let took = begin.elapsed().as_secs_f64();
+    output.code(0).quiet();
+    let said: BTreeSet<String> = output.out().lines().map(str::to_owned).collect();
+    let expected: BTreeSet<String> = (0..ranks).map(|rank| format!("fences ok {rank}")).collect();
+    assert!(said == expected, "{} ranks met", said.len());
+    rig.figure(&format!("{ranks} ranks start, meet twice and end: {took:.2} s"));
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
 /// Whether each PID namespace has a `pid_max` of its own, as since Linux 6.14.
 fn pid_max_is_a_hosts_own() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::hosts::{Job, counted};
 use crate::jobs::booted;
 use crate::process::{self, Process};
 use crate::rig::{Rig, Wish};
-use crate::run::{sample, wait_until};
+use crate::run::{Run, sample, wait_until};
 
 /// Longer than a silent host is waited for.
 const LONG: Duration = Duration::from_secs(12);
@@ -152,6 +152,61 @@ fn output_of_many_hosts_is_exact_while_a_daemon_dies_and_a_cable_is_cut() {
     assert!(comes_true_slowly(pause, Duration::from_secs(60), || heard() > before + 100));
     job.ends_whole(ranks);
     rig.heals("after the faults", &hosts);
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+/// Sixty-four ranks write lines that are known to the byte, in pieces that nobody knows.
+fn lines_are_exact(rig: &mut Rig, hosts: &[String], count: usize, hurt: impl FnOnce(&mut Rig)) {
+    const RANKS: usize = 64;
+    let (begun, each) = (rig.share().join("begun"), RANKS / hosts.len());
+    let _ = std::fs::remove_file(&begun);
+    let script = format!(
+        "set -o pipefail; mpirun -l -np {RANKS} -ppn {each} sh -c 'echo >{begun}; exec t-lines 41 {count} 8192 out' |
+         t-check-lines 41 {count} 8192 {RANKS}",
+        begun = begun.display()
+    );
+    let mut command = rig.script();
+    command.args(["exec", &hosts[0], "bash", "-c", &script]);
+    let begin = Instant::now();
+    let job = Run::new(command).deadline(900).start();
+    wait_until("the ranks", || begun.exists());
+    hurt(rig);
+    let output = job.wait();
+    output.code(0).quiet();
+    assert!(output.out().starts_with(&format!("exact: {} lines, ", RANKS * count)), "{output}");
+    rig.figure(&format!(
+        "{}in {:.1} s",
+        output.out().replace('\n', " "),
+        begin.elapsed().as_secs_f64()
+    ));
+    rig.is_clean("after the job", hosts);
+}
+
+#[test]
+fn every_line_of_sixty_four_ranks_is_exact_also_over_a_slow_cable_and_beside_a_daemon_that_dies() {
+    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    lines_are_exact(&mut rig, &hosts, sample(300, 100_000), |_| ());
+    lines_are_exact(&mut rig, &hosts, sample(300, 100_000), |rig| rig.kill_daemon(&hosts[5]));
+    rig.run(&hosts[5], &["mpd", "--daemon"]);
+    rig.heals("with the daemon started again", &hosts);
+    rig.control(&["delay", &hosts[2], "50"]);
+    lines_are_exact(&mut rig, &hosts, sample(100, 10_000), |_| ());
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn equal_lines_of_256_ranks_are_one_line_each() {
+    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+    let count = sample(200, 10_000);
+    let each = (256 / hosts.len()).to_string();
+    let script = format!("i=0; while [ $i -lt {count} ]; do echo \"line $i\"; i=$((i + 1)); done");
+    let words = ["-m", "-np", "256", "-ppn", &each, "sh", "-c", &script];
+    let output = rig.mpirun(&hosts[1], &words).deadline(300).output();
+    let one: String = (0..count).map(|number| format!("line {number}\n")).collect();
+    let all: String = one.lines().map(|line| format!("0-255: {line}\n")).collect();
+    output.code(0).quiet();
+    assert!(output.out() == all, "{} bytes instead of {}", output.out().len(), all.len());
     rig.is_clean("after the job", &hosts);
     rig.ends(&hosts[0]);
 }

@@ -50,6 +50,61 @@ impl Iterator for Lines {
     }
 }
 
+/// Whether a stream holds the lines of all ranks, each rank's in order, and nothing else.
+#[derive(Debug)]
+pub struct Check {
+    expected: Vec<std::iter::Take<Lines>>,
+    labelled: bool,
+    lines: u64,
+}
+
+impl Check {
+    /// For `count` lines of each of `ranks` ranks; `labelled`: behind their rank, a colon and a space.
+    pub fn new(ranks: usize, labelled: bool, lines: impl Fn(usize) -> Lines, count: usize) -> Self {
+        let expected = (0..ranks).map(|rank| lines(rank).take(count)).collect();
+        Self { expected, labelled, lines: 0 }
+    }
+
+    /// The next line of the stream, without its newline.
+    ///
+    /// # Panics
+    /// When it is not the next line of its rank.
+    pub fn add(&mut self, line: &[u8]) {
+        let number = self.lines;
+        self.lines += 1;
+        let (label, line) = if self.labelled { split_label(line) } else { (None, line) };
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
+        let rank = rank_of(line).filter(|rank| *rank < self.expected.len());
+        let rank = rank.unwrap_or_else(|| panic!("line {number} is of nobody: {shown}"));
+        if self.labelled {
+            assert_eq!(label, Some(rank), "line {number} bears another's label: {shown}");
+        }
+        let next = self.expected[rank].next();
+        let whole = next.as_deref() == Some(line);
+        assert!(whole, "line {number} is not the next of rank {rank}: {shown}");
+    }
+
+    /// The stream has ended; gives the number of its lines.
+    ///
+    /// # Panics
+    /// When lines are missing.
+    pub fn end(mut self) -> u64 {
+        let missing = |lines: &mut std::iter::Take<Lines>| lines.next().is_some();
+        let ranks: Vec<usize> =
+            (0..self.expected.len()).filter(|rank| missing(&mut self.expected[*rank])).collect();
+        assert!(ranks.is_empty(), "lines of these ranks are missing: {ranks:?}");
+        self.lines
+    }
+}
+
+fn split_label(line: &[u8]) -> (Option<usize>, &[u8]) {
+    let at = line.windows(2).position(|two| two == b": ").expect("a label");
+    (
+        std::str::from_utf8(&line[..at]).ok().and_then(|text| text.trim().parse().ok()),
+        &line[at + 2..],
+    )
+}
+
 /// The rank that a line begins with.
 #[must_use]
 pub fn rank_of(line: &[u8]) -> Option<usize> {
