@@ -165,13 +165,14 @@ impl Shares {
         RankSet::from_ranges(all.collect())
     }
 
-    /// Steps from the root to the deepest manager.
-    pub fn depth(&self) -> usize {
-        let mut place = self.0.len().saturating_sub(1);
+    /// Steps from the manager at `place` to the deepest below it.
+    pub fn depth_below(&self, place: usize) -> u32 {
+        // The first child has the deepest part of the tree.
         let mut steps = 0;
-        while let Some(parent) = Self::parent(place) {
-            place = parent;
+        let mut below = self.children(place);
+        while !below.is_empty() {
             steps += 1;
+            below = self.children(below.start);
         }
         steps
     }
@@ -216,9 +217,13 @@ mod tests {
             }
             assert_eq!(shares.ranks_below(0), RankSet::below(hosts * 2));
         }
-        assert_eq!(shares(17, 1).depth(), 1);
-        assert_eq!(shares(18, 1).depth(), 2);
-        assert_eq!(shares(1, 1).depth(), 0);
+        assert_eq!(shares(17, 1).depth_below(0), 1);
+        assert_eq!(shares(18, 1).depth_below(0), 2);
+        assert_eq!(shares(1, 1).depth_below(0), 0);
+        let of_children = |place| shares(18, 1).depth_below(place);
+        assert_eq!([of_children(1), of_children(2), of_children(17)], [1, 0, 0]);
+        let of_children = |place| shares(18, 1).depth_below(place);
+        assert_eq!([of_children(1), of_children(2), of_children(17)], [1, 0, 0]);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! Every manager of a job merges what the ranks of its host write and what those below have merged, and
 //! passes it on; the root shows it. The order of each rank's own lines is kept. Lines wait in a pile,
 //! oldest first; the first goes out when no rank that still writes can join it any more: all have said
-//! it, or something that came later. What others might join goes out after [`PATIENCE`] or when too
-//! much has gathered.
+//! it, or something that came later. What others might join goes out when it has waited long enough or
+//! too much has gathered.
 //!
-//! A rank that is far ahead of others is best not read for a while, or its lines would go out alone:
-//! [`Merger::holds_back`]. Those that let a line go without them are not waited for in this way until
-//! they say the same as others again, so that who writes alone is held back once and then flows.
+//! How long is enough depends on the others. A rank on a busy machine may be behind by its turn on the CPU,
+//! and is waited for: from its last word, or from its start, a second for each level of the tree. After
+//! that it is late, and lines wait for late ones only [`PATIENCE`], until they say the same as others
+//! again: who writes alone waits long once. A rank that is far ahead of those that are not late is best not read for a while, or
+//! its lines would go out alone: [`Merger::holds_back`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -19,8 +21,11 @@ use crate::rankset::RankSet;
 use crate::stdio::leaf::Record;
 use crate::time::Time;
 
-/// How long a line waits for other ranks to say the same, in each manager on its way.
+/// How long a line waits for late ranks to say the same, in each manager on its way.
 pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long it waits for those that are not late, for each level of the tree: who is below may have waited.
+pub const PROMPT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes that may wait; beyond, the oldest lines go out. A line of more is cut.
 pub const MAX_GATHERED: usize = 256 * 1024;
@@ -59,6 +64,8 @@ struct Course {
     ended: bool,
     /// A line went without it, and it has not said the same as others since.
     late: bool,
+    /// When it last wrote, or began; none if it has not begun.
+    heard: Option<Time>,
 }
 
 /// How many ranks that have not ended may first of all join one entry.
@@ -98,11 +105,15 @@ pub struct Merger {
     /// Ranks that ended and whose end was not yet told.
     leaving: Vec<Rank>,
     gathered: usize,
+    /// With ranks that are not late.
+    patience: Duration,
+    /// Not before then one of them may have become late.
+    again: Time,
 }
 
 impl Merger {
-    /// A merger for `ranks`.
-    pub fn new(ranks: &RankSet) -> Self {
+    /// A merger for `ranks`, in a manager with so many levels of others below it.
+    pub fn new(ranks: &RankSet, levels: u32) -> Self {
         let places = Places::new(ranks);
         Self {
             courses: vec![Course::default(); places.len()],
@@ -114,6 +125,17 @@ impl Merger {
             partial: BTreeMap::new(),
             leaving: Vec::new(),
             gathered: 0,
+            patience: PROMPT_PATIENCE * (levels + 1),
+            again: Time::ZERO,
+        }
+    }
+
+    /// These ranks have begun: from now on something is expected of them.
+    pub fn begin(&mut self, now: Time, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            if let Some(place) = self.places.of(rank) {
+                self.courses[place].heard.get_or_insert(now);
+            }
         }
     }
 
@@ -189,7 +211,11 @@ impl Merger {
 
     /// When [`Merger::flush`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.entries.front().map(|e| e.since + PATIENCE)
+        let first = self.entries.front()?;
+        Some(match self.due[0].prompt {
+            0 => first.since + PATIENCE,
+            _ => self.again.max(first.since + self.patience),
+        })
     }
 
     /// Lets go what has waited long enough by `now`.
@@ -198,6 +224,10 @@ impl Merger {
             return;
         }
         while self.deadline().is_some_and(|at| at <= now) {
+            self.find_late(now);
+            if self.due[0].prompt > 0 {
+                break;
+            }
             self.emit_first(emit);
         }
         for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
@@ -206,6 +236,26 @@ impl Merger {
             self.due[0].add(course);
         }
         self.emit_complete(emit);
+    }
+
+    /// Those who could join the first line and have said nothing for long are late.
+    fn find_late(&mut self, now: Time) {
+        let Some(since) = self.entries.front().map(|first| first.since) else { return };
+        let mut again: Option<Time> = None;
+        for course in self.courses.iter_mut().filter(|course| course.next <= self.first) {
+            if course.ended || course.late {
+                continue;
+            }
+            let due = course.heard.unwrap_or(now).max(since) + self.patience;
+            if due <= now {
+                self.due[0].remove(course);
+                course.late = true;
+                self.due[0].add(course);
+            } else {
+                again = Some(again.map_or(due, |again| again.min(due)));
+            }
+        }
+        self.again = again.unwrap_or(now);
     }
 
     fn line(
@@ -228,6 +278,7 @@ impl Merger {
             let (old, new) = (self.index(self.courses[place].next), self.index(at + 1));
             self.due[old].remove(&self.courses[place]);
             self.courses[place].next = at + 1;
+            self.courses[place].heard = Some(now);
             self.due[new].add(&self.courses[place]);
         }
         let index = self.index(at);
@@ -361,6 +412,13 @@ mod tests {
         }
     }
 
+    /// A merger with nobody below, whose ranks have begun.
+    fn begun(ranks: &RankSet) -> Merger {
+        let mut merger = Merger::new(ranks, 0);
+        merger.begin(Time::ZERO, ranks);
+        merger
+    }
+
     fn one(rank: u32) -> RankSet {
         [Rank(rank)].into_iter().collect()
     }
@@ -371,7 +429,7 @@ mod tests {
 
     #[test]
     fn equal_lines_of_all_ranks_become_one_at_once() {
-        let mut merger = Merger::new(&RankSet::below(3));
+        let mut merger = begun(&RankSet::below(3));
         let mut out = Out::default();
         for rank in [2, 0, 1] {
             merger.push(Time::ZERO, &one(rank), line(b"hello\n"), &mut out.take());
@@ -383,19 +441,42 @@ mod tests {
 
     #[test]
     fn lines_that_differ_stay_apart_and_wait_no_longer_than_patience() {
-        let mut merger = Merger::new(&RankSet::below(2));
+        let mut merger = begun(&RankSet::below(2));
         let mut out = Out::default();
         merger.push(Time::ZERO, &one(0), line(b"a\nsame\n"), &mut out.take());
         merger.push(Time::ZERO, &one(1), line(b"same\n"), &mut out.take());
         assert_eq!(out.text(), "0: a\n0-1: same\n");
         merger.push(Time::ZERO, &one(1), line(b"late\n"), &mut out.take());
-        merger.flush(Time::ZERO + PATIENCE, &mut out.take());
+        merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
         assert_eq!(out.text(), "0: a\n0-1: same\n1: late\n");
     }
 
     #[test]
+    fn who_has_begun_is_waited_for_by_the_second_from_its_last_word_and_late_ranks_hardly() {
+        let (begin, second) = (Time::ZERO + PROMPT_PATIENCE * 60, PROMPT_PATIENCE);
+        let mut merger = Merger::new(&RankSet::below(2), 1);
+        let mut out = Out::default();
+        merger.push(Time::ZERO, &one(0), line(b"a\nb\nc\n"), &mut out.take());
+        merger.flush(begin, &mut out.take());
+        assert!(out.0.is_empty(), "rank 1 has not begun");
+        merger.begin(begin, &RankSet::below(2));
+        merger.flush(begin + second, &mut out.take());
+        merger.push(begin + second, &one(1), line(b"a\n"), &mut out.take());
+        merger.flush(begin + second * 5 / 2, &mut out.take());
+        assert_eq!(out.text(), "0-1: a\n", "rank 1 spoke a second and a half ago");
+        merger.flush(begin + second * 6, &mut out.take());
+        assert_eq!(out.text(), "0-1: a\n0: b\n0: c\n", "two seconds: one below may have waited");
+        let now = begin + second * 6;
+        merger.push(now, &one(0), line(b"d\n"), &mut out.take());
+        assert_eq!(merger.deadline(), Some(now + PATIENCE), "rank 1 is late");
+        merger.push(now, &one(1), line(b"d\n"), &mut out.take());
+        merger.push(now, &one(0), line(b"e\n"), &mut out.take());
+        assert_eq!(merger.deadline(), Some(now + 2 * second), "and is no more");
+    }
+
+    #[test]
     fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
-        let mut merger = Merger::new(&RankSet::below(3));
+        let mut merger = begun(&RankSet::below(3));
         let mut out = Out::default();
         merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
         merger.end(&one(0), &mut out.take());
@@ -412,14 +493,14 @@ mod tests {
     fn a_line_of_any_length_is_cut_in_the_same_places_above_and_below() {
         let long = vec![b'x'; 2 * MAX_GATHERED + 5];
         let (mut below, mut above) = (Out::default(), Out::default());
-        let mut merger = Merger::new(&one(4));
+        let mut merger = begun(&one(4));
         for piece in long.chunks(70_000) {
             let record = Record { begin: false, end: false, head: b"", body: piece };
             merger.push(Time::ZERO, &one(4), record, &mut below.take());
         }
         let end = Record { begin: false, end: true, head: b"", body: b"" };
         merger.push(Time::ZERO, &one(4), end, &mut below.take());
-        let mut merger = Merger::new(&one(4));
+        let mut merger = begun(&one(4));
         for (ranks, text) in &below.0 {
             let text = [&text[..], b"\n"].concat();
             merger.push(Time::ZERO, ranks, line(&text), &mut above.take());
@@ -430,7 +511,7 @@ mod tests {
 
     #[test]
     fn what_nobody_can_join_any_more_goes_out_at_once() {
-        let mut merger = Merger::new(&RankSet::below(3));
+        let mut merger = begun(&RankSet::below(3));
         let mut out = Out::default();
         for rank in [0, 1, 2, 0] {
             let text = format!("I am {rank}\n");
@@ -441,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
-        let mut merger = Merger::new(&RankSet::below(2));
+        let mut merger = begun(&RankSet::below(2));
         let mut out = Out::default();
         let text: Vec<u8> = (0..9000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
         let mut pieces = [text.chunks(AT_ONCE), text.chunks(AT_ONCE)];
@@ -462,12 +543,12 @@ mod tests {
 
     #[test]
     fn who_writes_alone_is_held_back_once() {
-        let mut merger = Merger::new(&RankSet::below(2));
+        let mut merger = begun(&RankSet::below(2));
         let mut out = Out::default();
         let text = vec![b'\n'; HOLD_BACK];
         merger.push(Time::ZERO, &one(0), line(&text[..2000]), &mut out.take());
         assert!(merger.holds_back(&one(0)));
-        merger.flush(Time::ZERO + PATIENCE, &mut out.take());
+        merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
         merger.push(Time::ZERO, &one(0), line(&text), &mut out.take());
         assert!(!merger.holds_back(&one(0)), "rank 1 is not waited for");
         merger.push(Time::ZERO, &one(1), line(b"\n"), &mut out.take());
@@ -476,7 +557,7 @@ mod tests {
 
     #[test]
     fn many_ranks_that_all_say_something_else_are_soon_served() {
-        let mut merger = Merger::new(&RankSet::below(500));
+        let mut merger = begun(&RankSet::below(500));
         let mut out = Out::default();
         for step in 0..40 {
             for rank in 0..500 {
@@ -503,10 +584,7 @@ mod tests {
     impl Tree {
         fn new() -> Self {
             let of = |at| (0..5).filter(|&r| host(r) == at).map(Rank).collect::<RankSet>();
-            Self {
-                below: [Merger::new(&of(0)), Merger::new(&of(1))],
-                above: Merger::new(&RankSet::below(5)),
-            }
+            Self { below: [begun(&of(0)), begun(&of(1))], above: begun(&RankSet::below(5)) }
         }
 
         fn pass(&mut self, at: usize, up: Out, out: &mut Out) {
@@ -521,10 +599,10 @@ mod tests {
         fn flush(&mut self, out: &mut Out) {
             for at in 0..2 {
                 let mut up = Out::default();
-                self.below[at].flush(Time::ZERO + PATIENCE, &mut up.take());
+                self.below[at].flush(Time::ZERO + PROMPT_PATIENCE, &mut up.take());
                 self.pass(at, up, out);
             }
-            self.above.flush(Time::ZERO + PATIENCE, &mut out.take());
+            self.above.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
         }
     }
 
@@ -534,7 +612,7 @@ mod tests {
             pushes in proptest::collection::vec((0u32..5, 0u8..3, 0u8..9), 0..80),
             early in proptest::collection::vec(0u32..5, 0..3),
         ) {
-            let mut flat = Merger::new(&RankSet::below(5));
+            let mut flat = begun(&RankSet::below(5));
             let mut tree = Tree::new();
             let (mut out, mut top) = (Out::default(), Out::default());
             let mut said = vec![Vec::new(); 5];
@@ -552,7 +630,7 @@ mod tests {
                 }
                 tree.pass(host(rank), up, &mut top);
                 if flush == 0 {
-                    flat.flush(Time::ZERO + PATIENCE, &mut out.take());
+                    flat.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
                     tree.flush(&mut top);
                 }
             }

@@ -40,23 +40,29 @@ impl Outputs {
     /// files.
     pub(crate) fn above(spec: &JobSpec, order: &StartJob) -> Self {
         let ranks = order.shares.ranks_below(order.place as usize);
+        let levels = order.shares.depth_below(order.place as usize);
         let output = &spec.output;
         let sink = |stream| {
             let sink = Sink::above(TREE_WINDOW, stream, output);
             let filed = if stream == Stream::Out { &output.outfile } else { &output.errfile };
-            if output.merge && filed.is_none() { sink.merging(&ranks) } else { sink }
+            if output.merge && filed.is_none() { sink.merging(&ranks, levels) } else { sink }
         };
         Self { sinks: Stream::BOTH.map(sink).into(), console: [0, 1], routes: Vec::new() }
     }
 
-    /// The root's outputs. `file_of` fills a pattern for a rank.
+    /// These ranks have begun.
+    pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
+        self.sinks.iter_mut().for_each(|sink| sink.begin(now, ranks));
+    }
+
+    /// The root's outputs, for so many ranks and levels of other managers. `file_of` fills a pattern for a rank.
     ///
     /// # Errors
     /// What could not be opened and why.
     pub(crate) fn open(
         console: [OwnedFd; 2],
         spec: &OutputSpec,
-        size: u32,
+        (size, levels): (u32, u32),
         file_of: impl Fn(Rank, Stream) -> Option<(PathBuf, u32)>,
     ) -> Result<Self, String> {
         let [out, err] = console;
@@ -67,7 +73,7 @@ impl Outputs {
         let ranks = RankSet::below(size);
         let console_sink = |output, name: &str, stream| {
             let sink = Sink::to(output, name.to_owned(), stream, spec);
-            if spec.merge { sink.merging(&ranks) } else { sink }
+            if spec.merge { sink.merging(&ranks, levels) } else { sink }
         };
         let mut sinks = vec![console_sink(out, "standard output", Stream::Out)];
         // With both on one terminal or pipe, a line of one must not be torn by the other.

@@ -80,6 +80,11 @@ impl Process {
         // What a rank says can make the user send a signal: the console knows before that there is a job.
         self.console.flush();
         self.starting = Some(0);
+        let place = self.order.place as usize;
+        if !self.is_root() && !self.order.shares.children(place).is_empty() {
+            // When those below begin, only the root learns.
+            self.outputs.begin(self.now(), &self.order.shares.ranks_below(place));
+        }
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
 

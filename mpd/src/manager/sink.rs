@@ -93,10 +93,15 @@ impl Sink {
         }
     }
 
-    /// Joins equal lines of `ranks`.
-    pub(crate) fn merging(mut self, ranks: &RankSet) -> Self {
-        self.mergers = Some([Merger::new(ranks), Merger::new(ranks)]);
+    /// Joins equal lines of `ranks`, in a manager with so many levels of others below.
+    pub(crate) fn merging(mut self, ranks: &RankSet, levels: u32) -> Self {
+        self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
         self
+    }
+
+    /// Something is expected of these ranks from now on.
+    pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
+        self.mergers.iter_mut().flatten().for_each(|merger| merger.begin(now, ranks));
     }
 
     /// The descriptor to watch, if it can say that it takes no more.

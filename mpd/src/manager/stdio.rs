@@ -473,12 +473,13 @@ pub(super) fn outputs_of(
         return Ok((Outputs::above(spec, order), None));
     }
     let files = |rank, stream| file_of(spec, order, rank, stream);
-    match Outputs::open(console, &spec.output, spec.size(), files) {
+    let (size, levels) = (spec.size(), order.shares.depth_below(0));
+    match Outputs::open(console, &spec.output, (size, levels), files) {
         Ok(outputs) => Ok((outputs, None)),
         Err(e) => {
             let null = || OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
             let plain = OutputSpec::default();
-            let silent = Outputs::open([null()?, null()?], &plain, spec.size(), |_, _| None);
+            let silent = Outputs::open([null()?, null()?], &plain, (size, levels), |_, _| None);
             let outputs = silent.map_err(anyhow::Error::msg)?;
             Ok((outputs, Some(format!("cannot open output {e}"))))
         }

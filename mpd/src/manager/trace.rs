@@ -203,12 +203,11 @@ impl Process {
     }
 
     pub(super) fn tell_hops(&self) -> JobNews {
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let shares = &self.order.shares;
         JobNews::Hops {
-            hosts: count(shares.len()),
+            hosts: u32::try_from(shares.len()).unwrap_or(u32::MAX),
             scatter: self.trace.hops,
-            tree: count(shares.depth()),
+            tree: shares.depth_below(0),
         }
     }
 }
