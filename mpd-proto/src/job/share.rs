@@ -222,8 +222,6 @@ mod tests {
         assert_eq!(shares(1, 1).depth_below(0), 0);
         let of_children = |place| shares(18, 1).depth_below(place);
         assert_eq!([of_children(1), of_children(2), of_children(17)], [1, 0, 0]);
-        let of_children = |place| shares(18, 1).depth_below(place);
-        assert_eq!([of_children(1), of_children(2), of_children(17)], [1, 0, 0]);
     }
 
     #[test]

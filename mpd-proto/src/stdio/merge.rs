@@ -224,9 +224,11 @@ impl Merger {
             return;
         }
         while self.deadline().is_some_and(|at| at <= now) {
-            self.find_late(now);
             if self.due[0].prompt > 0 {
-                break;
+                self.find_late(now);
+                if self.due[0].prompt > 0 {
+                    break;
+                }
             }
             self.emit_first(emit);
         }

@@ -28,7 +28,7 @@ use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_io::{adopt_inherited, tree};
+use mpd_io::{adopt_inherited, oom, tree};
 use nix::fcntl::Flock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -142,9 +142,10 @@ impl Daemon {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
         raise_descriptor_limit();
-        if nix::unistd::geteuid().is_root() {
+        let is_readier = |ours| ours > oom::OF_ROOTS_DAEMON;
+        if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_readier) {
             // In a container even root may not.
-            let _ = mpd_io::oom::set_readiness(mpd_io::oom::OF_ROOTS_DAEMON);
+            let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
         }
         tree::become_subreaper().context("cannot become a subreaper")?;
         keep_to_oneself()?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mpd_proto::message::{NameAnswer, NameWish};
+use mpd_proto::ring::{MAX_NAME, MAX_VALUE};
 
 use crate::daemon::jobs::{Jobs, Wish};
 use crate::daemon::membership::Errand;
@@ -29,6 +30,11 @@ impl Names {
             NameWish::Publish { name, .. } if self.0.contains_key(name) => NameAnswer::Taken,
             NameWish::Publish { .. } if self.0.len() >= MAX_NAMES => {
                 NameAnswer::Failed("too many names".to_owned())
+            }
+            NameWish::Publish { name, value }
+                if name.is_empty() || name.len() > MAX_NAME || value.len() > MAX_VALUE =>
+            {
+                NameAnswer::Failed("the name or its value is empty or too long".to_owned())
             }
             NameWish::Publish { name, value } => {
                 self.0.insert(name.clone(), value.clone());

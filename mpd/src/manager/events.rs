@@ -311,7 +311,7 @@ impl Process {
                     }
                 }
                 Timer::Daemon => self.look_for_daemon(),
-                Timer::Name(request) => self.name_is_due(request),
+                Timer::Names => self.names_are_due(),
                 Timer::Launched => self.finish_late(),
             }
         }

@@ -124,8 +124,8 @@ enum Timer {
     Daemon,
     /// Wait no longer for what it says of the launch.
     Launched,
-    /// Something about a name, by its number: ask again, or wait no longer.
-    Name(u32),
+    /// Ask again about names, or wait no longer.
+    Names,
 }
 
 /// What a manager has before it knows its job.

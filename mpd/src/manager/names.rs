@@ -1,7 +1,7 @@
 //! Names that ranks publish and look up: the daemon knows them, and what this host's ranks have published is
 //! said again to the next daemon if that one dies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mpd_proto::manager::Input;
@@ -17,114 +17,212 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// No such name: the word that libraries know.
-const UNKNOWN: &str = "service_not_found";
-
 /// What is under way, and what this host's ranks have published.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     asked: BTreeMap<u32, Asked>,
     last: u32,
     published: BTreeMap<String, String>,
+    outputs: VecDeque<Output>,
 }
 
+/// Something that the daemon was asked.
 #[derive(Debug)]
 struct Asked {
-    /// Who waits for the answer; nobody for what is said again.
-    rank: Option<Rank>,
+    purpose: Purpose,
     wish: NameWish,
-    until: Time,
+    /// When to ask again, or to give up.
+    next: Time,
     /// Why it did not work the last time.
     problem: String,
 }
 
-impl Process {
-    /// A rank wants something about a name, and waits for the answer. Without a rank: something that was
-    /// done before is to be done by the next daemon as well.
-    pub(super) fn ask_for_name(&mut self, rank: Option<Rank>, wish: NameWish) {
-        // What was published here is known here, also while there is no daemon.
-        if let (Some(rank), NameWish::Lookup { name }) = (rank, &wish)
-            && let Some(value) = self.names.published.get(name)
-        {
-            let answer = NameAnswer::Value(value.clone());
-            return self.answer_name(rank, &wish, &answer);
+/// Why it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A rank waits for the answer, until then. `had`: this host had that name, by what is known here.
+    Answer { rank: Rank, until: Time, had: bool },
+    /// What is published is to be known to a new daemon.
+    Again,
+    /// What was given up is not to come true later.
+    Undo { until: Time },
+}
+
+/// What is to be done about it.
+#[derive(Debug, PartialEq, Eq)]
+enum Output {
+    Ask(u32, NameWish),
+    Answer(Rank, NameWish, NameAnswer),
+    Tell(String),
+}
+
+impl Names {
+    /// A rank wants something, and waits for the answer.
+    fn ask(&mut self, now: Time, rank: Rank, wish: NameWish) {
+        let mut had = false;
+        match &wish {
+            // What was published here is known here, also while there is no daemon.
+            NameWish::Lookup { name } => {
+                if let Some(value) = self.published.get(name) {
+                    let answer = NameAnswer::Value(value.clone());
+                    return self.outputs.push_back(Output::Answer(rank, wish, answer));
+                }
+            }
+            NameWish::Unpublish { name } => {
+                had = self.published.remove(name).is_some();
+                self.asked.retain(|_, asked| {
+                    asked.purpose != Purpose::Again || *name_of(&asked.wish) != *name
+                });
+            }
+            NameWish::Publish { .. } => {}
         }
-        self.names.last = self.names.last.wrapping_add(1);
-        let (request, until) = (self.names.last, self.now() + PATIENCE);
+        self.send(now, Purpose::Answer { rank, until: now + PATIENCE, had }, wish);
+    }
+
+    fn send(&mut self, now: Time, purpose: Purpose, wish: NameWish) {
+        self.last = self.last.wrapping_add(1);
+        self.outputs.push_back(Output::Ask(self.last, wish.clone()));
         let problem = "its daemon does not answer".to_owned();
-        self.timers.set(Timer::Name(request), until);
-        self.daemon.report(&ManagerReport::Name { request, wish: wish.clone() });
-        self.names.asked.insert(request, Asked { rank, wish, until, problem });
+        let next = now + PATIENCE;
+        self.asked.insert(self.last, Asked { purpose, wish, next, problem });
     }
 
     /// The daemon answers.
-    pub(super) fn named(&mut self, request: u32, answer: NameAnswer) {
-        let now = self.now();
-        let Some(asked) = self.names.asked.get_mut(&request) else { return };
+    fn answered(&mut self, now: Time, request: u32, answer: NameAnswer) {
+        let Some(asked) = self.asked.get_mut(&request) else { return };
         if let NameAnswer::Later(problem) = answer {
             asked.problem = problem;
-            self.timers.set(Timer::Name(request), asked.until.min(now + AGAIN));
-        } else {
-            self.end_asking(request, &answer);
+            asked.next = match asked.purpose {
+                Purpose::Answer { until, .. } | Purpose::Undo { until } => until.min(now + AGAIN),
+                Purpose::Again => now + AGAIN,
+            };
+            return;
+        }
+        let Some(Asked { purpose, wish, .. }) = self.asked.remove(&request) else { return };
+        if let (NameWish::Publish { name, value }, NameAnswer::Done) = (&wish, &answer) {
+            self.published.insert(name.clone(), value.clone());
+        }
+        match purpose {
+            Purpose::Answer { rank, had, .. } => {
+                let gone = had && answer == NameAnswer::Unknown;
+                let answer = if gone { NameAnswer::Done } else { answer };
+                self.outputs.push_back(Output::Answer(rank, wish, answer));
+            }
+            Purpose::Again if answer != NameAnswer::Done => {
+                let name = name_of(&wish);
+                self.published.remove(name);
+                let text = format!("the name {name:?} is another job's now, not ours any more");
+                self.outputs.push_back(Output::Tell(text));
+            }
+            Purpose::Again | Purpose::Undo { .. } => {}
         }
     }
 
-    /// An answer is due, or another attempt.
-    pub(super) fn name_is_due(&mut self, request: u32) {
-        let now = self.now();
-        let Some(asked) = self.names.asked.get(&request) else { return };
-        if asked.until <= now {
-            let answer = NameAnswer::Failed(asked.problem.clone());
-            return self.end_asking(request, &answer);
+    /// When [`Names::expire`] is due.
+    fn deadline(&self) -> Option<Time> {
+        self.asked.values().map(|asked| asked.next).min()
+    }
+
+    /// Asks again, or gives up.
+    fn expire(&mut self, now: Time) {
+        let due: Vec<u32> = (self.asked.iter().filter(|(_, asked)| asked.next <= now))
+            .map(|(request, _)| *request)
+            .collect();
+        for request in due {
+            let Some(asked) = self.asked.get_mut(&request) else { continue };
+            let until = match asked.purpose {
+                Purpose::Answer { until, .. } | Purpose::Undo { until } => until,
+                Purpose::Again => now + PATIENCE,
+            };
+            if until <= now {
+                self.give_up(now, request);
+            } else {
+                asked.next = until;
+                self.outputs.push_back(Output::Ask(request, asked.wish.clone()));
+            }
         }
-        self.timers.set(Timer::Name(request), asked.until);
-        self.daemon.report(&ManagerReport::Name { request, wish: asked.wish.clone() });
+    }
+
+    fn give_up(&mut self, now: Time, request: u32) {
+        let Some(Asked { purpose, wish, problem, .. }) = self.asked.remove(&request) else {
+            return;
+        };
+        let Purpose::Answer { rank, .. } = purpose else { return };
+        if let NameWish::Publish { name, .. } = &wish {
+            let undo = NameWish::Unpublish { name: name.clone() };
+            self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
+        }
+        let text = format!("nothing can be done about the name {:?}: {problem}", name_of(&wish));
+        self.outputs.push_back(Output::Tell(text));
+        self.outputs.push_back(Output::Answer(rank, wish, NameAnswer::Failed(problem)));
     }
 
     /// A new daemon knows nothing of what the one before was asked.
-    pub(super) fn say_names_again(&mut self) {
-        for (&request, asked) in &self.names.asked {
-            self.daemon.report(&ManagerReport::Name { request, wish: asked.wish.clone() });
+    fn say_again(&mut self, now: Time) {
+        self.asked.retain(|_, asked| matches!(asked.purpose, Purpose::Answer { .. }));
+        for (request, asked) in &self.asked {
+            self.outputs.push_back(Output::Ask(*request, asked.wish.clone()));
         }
-        for (name, value) in self.names.published.clone() {
-            self.ask_for_name(None, NameWish::Publish { name, value });
+        for (name, value) in self.published.clone() {
+            self.send(now, Purpose::Again, NameWish::Publish { name, value });
         }
     }
 
     /// Two halves of a ring met, and each had given that name away.
-    pub(super) fn name_lost(&mut self, name: &str, to: &JobId) {
-        self.names.published.remove(name);
-        self.tell(Input::Notice(format!("the name {name:?} is job {to}'s now, not ours any more")));
+    fn lose(&mut self, name: &str, to: &JobId) {
+        self.published.remove(name);
+        let text = format!("the name {name:?} is job {to}'s now, not ours any more");
+        self.outputs.push_back(Output::Tell(text));
+    }
+}
+
+impl Process {
+    /// A rank wants something about a name.
+    pub(super) fn ask_for_name(&mut self, rank: Rank, wish: NameWish) {
+        self.names.ask(self.clock.now(), rank, wish);
+        self.perform_names();
     }
 
-    fn end_asking(&mut self, request: u32, answer: &NameAnswer) {
-        let Some(Asked { rank, wish, .. }) = self.names.asked.remove(&request) else { return };
-        self.timers.stop(Timer::Name(request));
-        let (NameWish::Publish { name, .. }
-        | NameWish::Lookup { name }
-        | NameWish::Unpublish { name }) = &wish;
-        match (&wish, answer) {
-            (NameWish::Publish { name, value }, NameAnswer::Done) => {
-                self.names.published.insert(name.clone(), value.clone());
+    /// The daemon answers.
+    pub(super) fn named(&mut self, request: u32, answer: NameAnswer) {
+        self.names.answered(self.clock.now(), request, answer);
+        self.perform_names();
+    }
+
+    /// Time has passed.
+    pub(super) fn names_are_due(&mut self) {
+        self.names.expire(self.clock.now());
+        self.perform_names();
+    }
+
+    /// There is a new daemon.
+    pub(super) fn say_names_again(&mut self) {
+        self.names.say_again(self.clock.now());
+        self.perform_names();
+    }
+
+    /// That name is another job's.
+    pub(super) fn name_lost(&mut self, name: &str, to: &JobId) {
+        self.names.lose(name, to);
+        self.perform_names();
+    }
+
+    fn perform_names(&mut self) {
+        while let Some(output) = self.names.outputs.pop_front() {
+            match output {
+                Output::Ask(request, wish) => {
+                    self.daemon.report(&ManagerReport::Name { request, wish });
+                }
+                Output::Answer(rank, wish, answer) => self.answer_name(rank, &wish, &answer),
+                Output::Tell(text) => {
+                    let text = format!("host {}: {text}", self.order.host);
+                    self.tell(Input::Notice(text));
+                }
             }
-            (NameWish::Unpublish { name }, _) => drop(self.names.published.remove(name)),
-            _ => {}
         }
-        let host = &self.order.host;
-        let failed = match answer {
-            NameAnswer::Failed(problem) => {
-                Some(format!("host {host}: the name {name:?} cannot be asked for: {problem}"))
-            }
-            NameAnswer::Taken if rank.is_none() => Some(format!(
-                "host {host}: the name {name:?} is another job's now, not ours any more"
-            )),
-            _ => None,
-        };
-        if let Some(text) = failed {
-            self.tell(Input::Notice(text));
-        }
-        if let Some(rank) = rank {
-            self.answer_name(rank, &wish, answer);
+        match self.names.deadline() {
+            Some(at) => self.timers.set(Timer::Names, at),
+            None => self.timers.stop(Timer::Names),
         }
     }
 
@@ -132,7 +230,8 @@ impl Process {
         let said = match answer {
             NameAnswer::Done => Ok(""),
             NameAnswer::Value(value) => Ok(value.as_str()),
-            NameAnswer::Unknown => Err(UNKNOWN),
+            // The words that libraries know.
+            NameAnswer::Unknown => Err("service_not_found"),
             NameAnswer::Taken => Err("key_already_present"),
             NameAnswer::Failed(_) | NameAnswer::Later(_) => Err("no_name_service"),
         };
@@ -142,7 +241,107 @@ impl Process {
             NameWish::Lookup { .. } => Answer::Found(said.map(str::as_bytes)),
             NameWish::Unpublish { .. } => Answer::Unpublished(said.map(drop)),
         });
+        // What the client has asked for behind it is decoded with the next of its turns.
         self.answering.push(rank);
-        self.perform_operations(rank);
+    }
+}
+
+fn name_of(wish: &NameWish) -> &String {
+    let (NameWish::Publish { name, .. } | NameWish::Lookup { name } | NameWish::Unpublish { name }) =
+        wish;
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANK: Rank = Rank(3);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn publish() -> NameWish {
+        NameWish::Publish { name: "n".into(), value: "v".into() }
+    }
+
+    fn unpublish() -> NameWish {
+        NameWish::Unpublish { name: "n".into() }
+    }
+
+    fn outputs(names: &mut Names) -> Vec<Output> {
+        names.outputs.drain(..).collect()
+    }
+
+    /// Names of which one was published, with request 1.
+    fn published() -> Names {
+        let mut names = Names::default();
+        names.ask(at(0), RANK, publish());
+        assert_eq!(outputs(&mut names), [Output::Ask(1, publish())]);
+        names.answered(at(0), 1, NameAnswer::Done);
+        assert_eq!(outputs(&mut names), [Output::Answer(RANK, publish(), NameAnswer::Done)]);
+        assert_eq!(names.deadline(), None);
+        names
+    }
+
+    #[test]
+    fn a_new_daemon_hears_of_names_and_of_what_waits_until_it_has_them() {
+        let mut names = published();
+        names.ask(at(1), RANK, NameWish::Lookup { name: "other".into() });
+        outputs(&mut names);
+        let lookup = || Output::Ask(2, NameWish::Lookup { name: "other".into() });
+        for first in [3, 4] {
+            names.say_again(at(2));
+            assert_eq!(outputs(&mut names), [lookup(), Output::Ask(first, publish())]);
+        }
+        names.answered(at(2), 3, NameAnswer::Done);
+        for second in 3..60 {
+            names.answered(at(second), 4, NameAnswer::Later("not yet".into()));
+            names.expire(at(second + 1));
+        }
+        assert!(outputs(&mut names).contains(&Output::Ask(4, publish())));
+        names.answered(at(60), 4, NameAnswer::Done);
+        assert_eq!((outputs(&mut names), names.deadline()), (vec![], None));
+    }
+
+    #[test]
+    fn a_name_that_another_took_meanwhile_is_not_ours() {
+        let mut names = published();
+        names.say_again(at(2));
+        outputs(&mut names);
+        names.answered(at(2), 2, NameAnswer::Taken);
+        assert!(matches!(&outputs(&mut names)[..], [Output::Tell(_)]));
+        names.ask(at(3), RANK, NameWish::Lookup { name: "n".into() });
+        assert!(matches!(&outputs(&mut names)[..], [Output::Ask(3, NameWish::Lookup { .. })]));
+    }
+
+    #[test]
+    fn what_is_taken_back_while_the_daemon_changes_is_not_published_again() {
+        let mut names = published();
+        names.say_again(at(2));
+        names.ask(at(2), RANK, unpublish());
+        outputs(&mut names);
+        names.answered(at(2), 2, NameAnswer::Done);
+        names.say_again(at(3));
+        assert_eq!(outputs(&mut names), [Output::Ask(3, unpublish())]);
+        names.answered(at(3), 3, NameAnswer::Unknown);
+        assert_eq!(outputs(&mut names), [Output::Answer(RANK, unpublish(), NameAnswer::Done)]);
+    }
+
+    #[test]
+    fn who_waits_too_long_is_told_and_nothing_comes_of_it_later() {
+        let mut names = Names::default();
+        names.ask(at(0), RANK, publish());
+        names.answered(at(14), 1, NameAnswer::Later("no answer of h3".into()));
+        names.expire(at(15));
+        let failed = NameAnswer::Failed("no answer of h3".into());
+        let outputs = outputs(&mut names);
+        assert!(outputs.contains(&Output::Ask(2, unpublish())), "{outputs:?}");
+        assert_eq!(outputs.last(), Some(&Output::Answer(RANK, publish(), failed)));
+        names.answered(at(16), 1, NameAnswer::Done);
+        assert!(names.published.is_empty());
+        names.expire(at(30));
+        assert_eq!((names.deadline(), names.outputs.len()), (None, 0));
     }
 }

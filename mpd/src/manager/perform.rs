@@ -103,6 +103,9 @@ impl Process {
         self.staging = None;
         self.starting = None;
         self.killing = true;
+        // Lines wait no longer for ranks that will never begin.
+        let all = self.order.shares.ranks_below(self.order.place as usize);
+        self.outputs.begin(self.now(), &all);
         self.ending = true;
         self.begin_span(Phase::Kill, None);
         self.tidy.note();

@@ -88,16 +88,16 @@ impl Process {
             }
             Operation::Publish { name, value } => match (text(name), text(value)) {
                 (Some(name), Some(value)) => {
-                    self.ask_for_name(Some(rank), NameWish::Publish { name, value });
+                    self.ask_for_name(rank, NameWish::Publish { name, value });
                 }
                 _ => session.answer(Answer::Published(Err(NO_TEXT))),
             },
             Operation::Lookup { name } => match text(name) {
-                Some(name) => self.ask_for_name(Some(rank), NameWish::Lookup { name }),
+                Some(name) => self.ask_for_name(rank, NameWish::Lookup { name }),
                 None => session.answer(Answer::Found(Err(NO_TEXT))),
             },
             Operation::Unpublish { name } => match text(name) {
-                Some(name) => self.ask_for_name(Some(rank), NameWish::Unpublish { name }),
+                Some(name) => self.ask_for_name(rank, NameWish::Unpublish { name }),
                 None => session.answer(Answer::Unpublished(Err(NO_TEXT))),
             },
             Operation::Fence => {

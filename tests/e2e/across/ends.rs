@@ -119,6 +119,22 @@ fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
 }
 
 #[test]
+fn lines_to_be_merged_do_not_wait_for_ranks_that_never_began() {
+    let ring = ring();
+    let script = ring.suite.path("work/script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+    let words =
+        ["-m", "-n", "2", "sh", "-c", "echo begun; sleep 60", ":", "-n", "1", "-host", "d3"];
+    for _ in 0..5 {
+        let output = ring.mpirun(1, &words).arg(&script).deadline(30).output();
+        assert!([Some(126), Some(127)].contains(&output.exit_code()), "{output}");
+        output.says(&["host d3", "script"]).brief();
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn a_time_limit_ends_the_job_on_all_hosts() {
     let ring = ring();
     let output = ring.mpirun(1, &["-timeout", "1", "-n", "8", "sleep", "60"]).output();
