@@ -367,6 +367,9 @@ fn sigtstp_while_ranks_are_being_started_stops_everything() {
         assert!(going.is_empty(), "not stopped by then: {going:?}");
         job.send(Signal::SIGCONT);
         job.wait().code(0).quiet();
+        // Or the next round would look at its children.
+        let gone = || Process::read(manager.pid).is_none_or(|process| !process.is_alive());
+        wait_until("its manager has gone", gone);
     }
     suite.only_the_daemon_is_left();
 }
