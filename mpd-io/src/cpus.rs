@@ -33,6 +33,11 @@ impl CpuMask {
     }
 }
 
+/// How many CPUs this process may use, by its mask and its share of their time; 1 if that is unknown.
+pub fn count() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
 /// The CPUs that this process may use: control groups and masks are heeded. Where the system does not
 /// say how they are built, each is a core, and all are one node.
 ///

@@ -6,6 +6,7 @@ use std::fs;
 use mpd_proto::message::HostUse;
 use nix::unistd::Pid;
 
+use crate::cpus;
 use crate::tree::children;
 
 /// The kernel counts CPU time in hundredths of a second wherever the suite runs.
@@ -51,10 +52,9 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
 pub fn of_host() -> HostUse {
     let load = read("/proc/loadavg");
     let memory = read("/proc/meminfo");
-    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
     HostUse {
         at_us: 0,
-        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        cpus: cpus::count(),
         load_hundredths: load_hundredths(&load),
         busy_ms: busy_ticks(&read("/proc/stat")) * TICK_MS,
         memory_kib: field(&memory, "MemTotal:"),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mpd_io::console::Console;
+use mpd_io::cpus;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::message::{ConsoleReply, RingRequest};
@@ -22,11 +23,7 @@ pub struct RingSize {
 
 /// The ring that the daemon of this host is in; this host alone if none serves here, or does not say.
 pub fn size() -> RingSize {
-    of_daemon().unwrap_or_else(|| RingSize {
-        hosts: 1,
-        cpus: std::thread::available_parallelism()
-            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-    })
+    of_daemon().unwrap_or_else(|| RingSize { hosts: 1, cpus: cpus::count() })
 }
 
 fn of_daemon() -> Option<RingSize> {

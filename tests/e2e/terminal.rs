@@ -111,11 +111,15 @@ fn a_terminal_that_is_closed_does_not_end_a_job_under_nohup() {
     suite.gone(&[]);
 }
 
-#[test]
-fn a_job_in_the_background_is_never_stopped_for_its_input() {
-    let suite = Suite::new();
-    let mut terminal = Terminal::with_shell(&suite, "");
-    terminal.enter("$MPIRUN -n 1 $T/t-stdin lines &");
+/// Starts a job in the background of which that rank alone has standard input; nobody takes the shell's lines.
+pub(crate) fn is_heard_in_the_foreground_alone(
+    suite: &Suite,
+    mut terminal: Terminal,
+    options: &str,
+    rank: usize,
+) {
+    terminal.enter(&format!("$MPIRUN {options} $T/t-stdin lines &"));
+    // Others end at once, if there are any.
     wait_until("the rank", || suite.running("t-stdin").len() == 1);
     // The shell takes this line although the job in the background would like to have it.
     terminal.enter("echo mine | tr a-z A-Z");
@@ -126,13 +130,20 @@ fn a_job_in_the_background_is_never_stopped_for_its_input() {
     terminal.enter("fg");
     terminal.shows("t-stdin lines");
     terminal.enter("yours");
-    terminal.shows("0 got yours");
+    terminal.shows(&format!("{rank} got yours"));
     terminal.press(END_OF_FILE);
-    terminal.shows("0 end");
+    terminal.shows(&format!("{rank} end"));
     terminal.shows_prompt();
     assert_eq!(terminal.exit_code(), 0);
     assert!(!terminal.screen().contains("tty input"), "{}", terminal.screen());
     terminal.leave();
+}
+
+#[test]
+fn a_job_in_the_background_is_never_stopped_for_its_input() {
+    let suite = Suite::new();
+    let terminal = Terminal::with_shell(&suite, "");
+    is_heard_in_the_foreground_alone(&suite, terminal, "-n 1", 0);
 }
 
 #[test]

@@ -31,9 +31,11 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
+use mpd_tests::waiting::comes_true;
 use mpd_tests::{argument, rank, say, size};
 
 const BOUND_S: u32 = 60;
+const BOUND: Duration = Duration::from_secs(60);
 const MAX_VALUE: usize = 1024;
 
 fn main() {
@@ -192,9 +194,8 @@ fn say_all(client: &mut Client) {
     for line in std::env::args().skip(3) {
         match line.strip_prefix("until=") {
             Some(file) => {
-                while !std::path::Path::new(file).exists() {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                let file = std::path::Path::new(file);
+                assert!(comes_true(BOUND, || file.exists()), "{} does not come", file.display());
             }
             None => report(&client.ask(&format!("cmd={line}"))),
         }

@@ -43,7 +43,7 @@ pub struct Claim {
 
 impl Claim {
     /// What is wrong with it, if anything.
-    pub(crate) const fn problem(&self) -> Option<&'static str> {
+    pub const fn problem(&self) -> Option<&'static str> {
         if self.name.is_empty() {
             Some("the name is empty")
         } else if self.name.len() > MAX_NAME {

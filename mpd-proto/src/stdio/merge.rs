@@ -387,6 +387,16 @@ impl Places {
 }
 
 #[cfg(test)]
+impl Merger {
+    /// A merger with nobody below, whose ranks have begun.
+    pub(crate) fn begun(ranks: &RankSet) -> Self {
+        let mut merger = Self::new(ranks, 0);
+        merger.begin(Time::ZERO, ranks);
+        merger
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
@@ -414,13 +424,6 @@ mod tests {
         }
     }
 
-    /// A merger with nobody below, whose ranks have begun.
-    fn begun(ranks: &RankSet) -> Merger {
-        let mut merger = Merger::new(ranks, 0);
-        merger.begin(Time::ZERO, ranks);
-        merger
-    }
-
     fn one(rank: u32) -> RankSet {
         [Rank(rank)].into_iter().collect()
     }
@@ -431,7 +434,7 @@ mod tests {
 
     #[test]
     fn equal_lines_of_all_ranks_become_one_at_once() {
-        let mut merger = begun(&RankSet::below(3));
+        let mut merger = Merger::begun(&RankSet::below(3));
         let mut out = Out::default();
         for rank in [2, 0, 1] {
             merger.push(Time::ZERO, &one(rank), line(b"hello\n"), &mut out.take());
@@ -443,7 +446,7 @@ mod tests {
 
     #[test]
     fn lines_that_differ_stay_apart_and_wait_no_longer_than_patience() {
-        let mut merger = begun(&RankSet::below(2));
+        let mut merger = Merger::begun(&RankSet::below(2));
         let mut out = Out::default();
         merger.push(Time::ZERO, &one(0), line(b"a\nsame\n"), &mut out.take());
         merger.push(Time::ZERO, &one(1), line(b"same\n"), &mut out.take());
@@ -478,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
-        let mut merger = begun(&RankSet::below(3));
+        let mut merger = Merger::begun(&RankSet::below(3));
         let mut out = Out::default();
         merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
         merger.end(&one(0), &mut out.take());
@@ -495,14 +498,14 @@ mod tests {
     fn a_line_of_any_length_is_cut_in_the_same_places_above_and_below() {
         let long = vec![b'x'; 2 * MAX_GATHERED + 5];
         let (mut below, mut above) = (Out::default(), Out::default());
-        let mut merger = begun(&one(4));
+        let mut merger = Merger::begun(&one(4));
         for piece in long.chunks(70_000) {
             let record = Record { begin: false, end: false, head: b"", body: piece };
             merger.push(Time::ZERO, &one(4), record, &mut below.take());
         }
         let end = Record { begin: false, end: true, head: b"", body: b"" };
         merger.push(Time::ZERO, &one(4), end, &mut below.take());
-        let mut merger = begun(&one(4));
+        let mut merger = Merger::begun(&one(4));
         for (ranks, text) in &below.0 {
             let text = [&text[..], b"\n"].concat();
             merger.push(Time::ZERO, ranks, line(&text), &mut above.take());
@@ -513,7 +516,7 @@ mod tests {
 
     #[test]
     fn what_nobody_can_join_any_more_goes_out_at_once() {
-        let mut merger = begun(&RankSet::below(3));
+        let mut merger = Merger::begun(&RankSet::below(3));
         let mut out = Out::default();
         for rank in [0, 1, 2, 0] {
             let text = format!("I am {rank}\n");
@@ -524,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
-        let mut merger = begun(&RankSet::below(2));
+        let mut merger = Merger::begun(&RankSet::below(2));
         let mut out = Out::default();
         let text: Vec<u8> = (0..9000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
         let mut pieces = [text.chunks(AT_ONCE), text.chunks(AT_ONCE)];
@@ -545,7 +548,7 @@ mod tests {
 
     #[test]
     fn who_writes_alone_is_held_back_once() {
-        let mut merger = begun(&RankSet::below(2));
+        let mut merger = Merger::begun(&RankSet::below(2));
         let mut out = Out::default();
         let text = vec![b'\n'; HOLD_BACK];
         merger.push(Time::ZERO, &one(0), line(&text[..2000]), &mut out.take());
@@ -559,7 +562,7 @@ mod tests {
 
     #[test]
     fn many_ranks_that_all_say_something_else_are_soon_served() {
-        let mut merger = begun(&RankSet::below(500));
+        let mut merger = Merger::begun(&RankSet::below(500));
         let mut out = Out::default();
         for step in 0..40 {
             for rank in 0..500 {
@@ -586,7 +589,10 @@ mod tests {
     impl Tree {
         fn new() -> Self {
             let of = |at| (0..5).filter(|&r| host(r) == at).map(Rank).collect::<RankSet>();
-            Self { below: [begun(&of(0)), begun(&of(1))], above: begun(&RankSet::below(5)) }
+            Self {
+                below: [Merger::begun(&of(0)), Merger::begun(&of(1))],
+                above: Merger::begun(&RankSet::below(5)),
+            }
         }
 
         fn pass(&mut self, at: usize, up: Out, out: &mut Out) {
@@ -614,7 +620,7 @@ mod tests {
             pushes in proptest::collection::vec((0u32..5, 0u8..3, 0u8..9), 0..80),
             early in proptest::collection::vec(0u32..5, 0..3),
         ) {
-            let mut flat = begun(&RankSet::below(5));
+            let mut flat = Merger::begun(&RankSet::below(5));
             let mut tree = Tree::new();
             let (mut out, mut top) = (Out::default(), Out::default());
             let mut said = vec![Vec::new(); 5];

@@ -359,11 +359,6 @@ pub(crate) fn keep_to_oneself() -> Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, hard).context("cannot forbid core files")
 }
 
-/// The CPUs that this process may use.
-fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
-}
-
 /// How many descriptors this process may have.
 fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft)

@@ -2,7 +2,7 @@
 //! wants them, and managers for what comes out.
 
 use anyhow::{Context, Result};
-use mpd_io::random;
+use mpd_io::{cpus, random};
 use mpd_proto::job::{FAN_OUT, JobSpec, Share, Shares};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
@@ -57,7 +57,7 @@ fn candidate(record: &Record) -> Candidate {
 }
 
 fn only(member: DaemonName) -> Candidate {
-    Candidate { member, addresses: Vec::new(), ncpus: super::cpus(), ordinal: 0 }
+    Candidate { member, addresses: Vec::new(), ncpus: cpus::count(), ordinal: 0 }
 }
 
 fn share(host: PlacedHost) -> Result<Share> {

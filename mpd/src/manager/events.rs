@@ -4,13 +4,13 @@ use mio::event::Event;
 use mpd_io::cpus::CpuMask;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
+use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
 use mpd_proto::stdio::input::Stdin;
-use mpd_proto::{Rank, RankSet};
 use nix::unistd::Pid;
 
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
@@ -209,8 +209,7 @@ impl Process {
         let number = |rank: &Rank| (*rank, self.clients[*rank].number);
         let started = &self.clients.all()[first as usize..behind as usize];
         let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
-        let begun: RankSet = started.iter().copied().collect();
-        self.outputs.begin(self.now(), &begun);
+        self.expect(&pids);
         self.tell(Input::Pids(pids));
         if self.starting.is_none() {
             self.end_span(Phase::Go, None);

@@ -80,10 +80,9 @@ impl Process {
         // What a rank says can make the user send a signal: the console knows before that there is a job.
         self.console.flush();
         self.starting = Some(0);
-        let place = self.order.place as usize;
-        if !self.is_root() && !self.order.shares.children(place).is_empty() {
+        if !self.is_root() && !self.order.shares.children(self.order.place as usize).is_empty() {
             // When those below begin, only the root learns.
-            self.outputs.begin(self.now(), &self.order.shares.ranks_below(place));
+            self.expect_all();
         }
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
     }
@@ -104,8 +103,7 @@ impl Process {
         self.starting = None;
         self.killing = true;
         // Lines wait no longer for ranks that will never begin.
-        let all = self.order.shares.ranks_below(self.order.place as usize);
-        self.outputs.begin(self.now(), &all);
+        self.expect_all();
         self.ending = true;
         self.begin_span(Phase::Kill, None);
         self.tidy.note();

@@ -234,6 +234,22 @@ impl Process {
         self.after_write(trouble);
     }
 
+    /// These ranks have begun: where lines are merged, they are waited for from now on.
+    pub(super) fn expect(&mut self, begun: &[(Rank, u32)]) {
+        if self.spec.output.merge {
+            let ranks = begun.iter().map(|(rank, _)| *rank).collect();
+            self.outputs.begin(self.now(), &ranks);
+        }
+    }
+
+    /// The same of all ranks here and below.
+    pub(super) fn expect_all(&mut self) {
+        if self.spec.output.merge {
+            let ranks = self.order.shares.ranks_below(self.order.place as usize);
+            self.outputs.begin(self.now(), &ranks);
+        }
+    }
+
     /// The deadline of an unfinished line passed. What waits in the pipe comes first: if we were slow,
     /// its rank was not silent.
     pub(super) fn line_is_due(&mut self, rank: Rank, stream: Stream) {

@@ -1,12 +1,12 @@
 //! What this manager says to the one above and those below, and what it hears from them.
 
+use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{Class, Down, TreeKind, Up};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
-use mpd_proto::{Rank, RankSet};
 use pmi_proto::pairs::Pieces;
 
 use super::Process;
@@ -192,8 +192,7 @@ impl Process {
 
     /// The root hears which process runs each rank.
     pub(super) fn learn_pids(&mut self, pids: &[(Rank, u32)]) {
-        let begun: RankSet = pids.iter().map(|(rank, _)| *rank).collect();
-        self.outputs.begin(self.now(), &begun);
+        self.expect(pids);
         for &(rank, pid) in pids {
             if let Some(known) = self.pids.get_mut(rank.index()) {
                 *known = pid;

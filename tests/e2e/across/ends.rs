@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use crate::across::ring;
+use crate::members::Members;
 use crate::run::sample;
 
 #[test]
@@ -103,13 +105,18 @@ fn a_directory_that_one_host_cannot_enter_keeps_every_rank_from_running() {
     ring.only_daemons_are_left();
 }
 
-#[test]
-fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
-    let ring = ring();
-    // Found and executable; that its interpreter is missing only the kernel says.
+/// Found and executable; that its interpreter is missing only the kernel says.
+fn script_without_interpreter(ring: &Members) -> PathBuf {
     let script = ring.suite.path("work/script");
     fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+    script
+}
+
+#[test]
+fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
+    let ring = ring();
+    let script = script_without_interpreter(&ring);
     let words = ["-n", "6", "sleep", "60", ":", "-n", "1", "-host", "d3"];
     let output = ring.mpirun(1, &words).arg(script).output();
     let code = output.exit_code().expect("a code");
@@ -121,9 +128,7 @@ fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
 #[test]
 fn lines_to_be_merged_do_not_wait_for_ranks_that_never_began() {
     let ring = ring();
-    let script = ring.suite.path("work/script");
-    fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
-    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+    let script = script_without_interpreter(&ring);
     let words =
         ["-m", "-n", "2", "sh", "-c", "echo begun; sleep 60", ":", "-n", "1", "-host", "d3"];
     for _ in 0..5 {

@@ -9,9 +9,10 @@ use nix::sys::signal::Signal;
 use crate::across::{ring, roomy};
 use crate::members::Members;
 use crate::process::Process;
-use crate::pty::{END_OF_FILE, INTERRUPT, SUSPEND, Terminal};
+use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Running, sample, wait_until};
 use crate::signals::{ORDINARY, Recorders};
+use crate::terminal::is_heard_in_the_foreground_alone;
 
 #[test]
 fn ordinary_signals_reach_every_rank_of_every_host_once() {
@@ -242,23 +243,6 @@ fn a_terminal_that_is_closed_leaves_nothing_on_any_host() {
 #[test]
 fn a_job_in_the_background_is_not_stopped_for_input_that_another_host_wants() {
     let ring = ring();
-    let mut terminal = terminal(&ring);
-    terminal.enter("$MPIRUN -n 8 -s 7 $T/t-stdin lines &");
-    // The others have none.
-    wait_until("the one with input", || ring.suite.running("t-stdin").len() == 1);
-    // The shell takes this line although the job in the background would like to have it.
-    terminal.enter("echo mine | tr a-z A-Z");
-    terminal.shows("MINE");
-    assert!(!ring.suite.running("mpirun").iter().any(Process::is_stopped));
-    terminal.enter("fg");
-    terminal.shows("t-stdin lines");
-    terminal.enter("yours");
-    terminal.shows("7 got yours");
-    terminal.press(END_OF_FILE);
-    terminal.shows("7 end");
-    terminal.shows_prompt();
-    assert_eq!(terminal.exit_code(), 0);
-    assert!(!terminal.screen().contains("tty input"), "{}", terminal.screen());
-    terminal.leave();
+    is_heard_in_the_foreground_alone(&ring.suite, terminal(&ring), "-n 8 -s 7", 7);
     ring.only_daemons_are_left();
 }

@@ -52,7 +52,7 @@ impl Job {
                 .map(|&r| (Rank(r), scripts[r as usize].iter().cloned().collect()))
                 .collect(),
             inflows: below(at).map(|b| (b, Inflow::new(subtree(b), window))).collect(),
-            merger: merge.then(|| begun(&subtree(at))),
+            merger: merge.then(|| Merger::begun(&subtree(at))),
             uplink: Uplink::new(window),
             link: VecDeque::new(),
         };
@@ -447,7 +447,7 @@ struct Host {
 impl Host {
     fn new(ranks: RankSet) -> Self {
         let read = vec![0; ranks.count() as usize];
-        Self { merger: begun(&ranks), ranks, read, uplink: Uplink::new(TREE_WINDOW) }
+        Self { merger: Merger::begun(&ranks), ranks, read, uplink: Uplink::new(TREE_WINDOW) }
     }
 
     /// Every rank's turn: the first has written all of it, the others as much as fits a small pipe.
@@ -474,7 +474,7 @@ fn merged_output_takes_less_than_twice_the_bytes_of_one_rank_on_each_link() {
     let host = |host: u32| Host::new((0..16).map(|n| Rank(n * 4 + host)).collect());
     let mut hosts: Vec<Host> = (0..4).map(host).collect();
     let text: Vec<u8> = (0..6000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
-    let mut root = begun(&RankSet::below(64));
+    let mut root = Merger::begun(&RankSet::below(64));
     let mut bytes = [0; 4];
     let mut shown = Vec::new();
     for _ in 0..30 {
@@ -565,11 +565,4 @@ fn an_uplink_that_is_thrown_away_admits_what_comes_and_keeps_none_of_it() {
     uplink.accept_end(&RankSet::below(2));
     assert!(uplink.is_empty());
     assert_eq!(uplink.next_payload(), None);
-}
-
-/// A merger with nobody below, whose ranks have begun.
-fn begun(ranks: &RankSet) -> Merger {
-    let mut merger = Merger::new(ranks, 0);
-    merger.begin(Time::ZERO, ranks);
-    merger
 }

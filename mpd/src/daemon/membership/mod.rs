@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use mio::Registry;
 use mpd_io::addresses;
 use mpd_io::clock::Clock;
+use mpd_io::cpus;
 use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
@@ -154,7 +155,7 @@ impl Membership {
             instance: ring::Instance::from_bytes(*instance.as_bytes()),
             addresses: port.addresses(),
             ordinal: cli.ordinal,
-            ncpus: cli.ncpus.unwrap_or_else(super::cpus),
+            ncpus: cli.ncpus.unwrap_or_else(cpus::count),
             entry,
             seeds,
             timing: timing.clone(),

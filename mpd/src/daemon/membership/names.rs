@@ -7,10 +7,8 @@ use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Publi
 use mpd_proto::ring::{Claim, DaemonName, Input, Publication, RequestId};
 
 use crate::daemon::jobs::{Jobs, Wish};
+use crate::daemon::membership::pages::Page;
 use crate::daemon::membership::{Errand, Hands, Membership};
-
-/// Names in one reply to a console: so many of the longest fit a frame, whatever is in them.
-const NAMES_PER_REPLY: usize = 64;
 
 /// Wishes under way, and jobs whose names go with them.
 #[derive(Debug, Default)]
@@ -55,13 +53,10 @@ impl Membership {
             let Claim { name, value, job } = claim.clone();
             Published { name, value, job, host: host.clone() }
         };
-        let all: Vec<Published> = self.ring.names().into_iter().map(published).collect();
-        let parts = all.len().div_ceil(NAMES_PER_REPLY).max(1);
-        for part in 1..=parts {
-            let names = all.iter().skip((part - 1) * NAMES_PER_REPLY).take(NAMES_PER_REPLY);
-            let reply = ConsoleReply::Names { names: names.cloned().collect(), more: part < parts };
-            self.asks.post(console, reply, part == parts);
-        }
+        let items = self.ring.names().into_iter().map(published).collect();
+        self.post_page(console, Page { items, more: false }, &[], |names, _, more| {
+            ConsoleReply::Names { names, more }
+        });
     }
 
     fn ask_of_names(

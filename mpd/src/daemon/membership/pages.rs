@@ -1,4 +1,4 @@
-//! What all members have to say page by page, and the console that gets it host by host.
+//! What all members have to say page by page, and how a console gets what is too much for one reply.
 
 use mpd_proto::frame;
 use mpd_proto::message::{Answer, ConsoleReply, OrderAnswer};
@@ -6,18 +6,18 @@ use mpd_proto::ring::DaemonName;
 
 use crate::daemon::membership::Membership;
 
-/// Hosts in one reply to a console: so many answers fit a frame, whatever their names.
-const HOSTS_PER_REPLY: usize = 32;
+/// Hosts, or names, in one reply to a console: so many answers fit a frame, whatever they are called.
+const PER_REPLY: usize = 32;
 
 /// A host that has more to say than so many pages is cut short.
 const MAX_PAGES: u32 = 1024;
 
-/// One page of every host.
+/// What goes to a console in parts: one page of every host, say.
 #[derive(Debug)]
 pub(super) struct Page<T> {
-    /// In the order of the ring.
-    pub(super) hosts: Vec<T>,
-    /// Some of them have more to say.
+    /// In the order in which they are told.
+    pub(super) items: Vec<T>,
+    /// There is more to come.
     pub(super) more: bool,
 }
 
@@ -29,18 +29,18 @@ impl Membership {
         answers: &[Answer],
         take: impl Fn(&DaemonName, OrderAnswer) -> Option<(T, bool)>,
     ) -> Page<T> {
-        let mut page = Page { hosts: Vec::new(), more: false };
+        let mut page = Page { items: Vec::new(), more: false };
         for answer in self.in_ring_order(answers.iter().collect(), |answer| &answer.name) {
             let decoded = frame::decode_message(answer.answer.as_bytes()).ok();
             if let Some((host, more)) = decoded.and_then(|decoded| take(&answer.name, decoded)) {
                 page.more |= more && number < MAX_PAGES;
-                page.hosts.push(host);
+                page.items.push(host);
             }
         }
         page
     }
 
-    /// Gives a page to a console, in replies that `reply` makes of hosts, of the members that did not answer (all
+    /// Gives a page to a console, in replies that `reply` makes of some of it, of the members that did not answer (all
     /// in the last one), and of whether another follows.
     pub(super) fn post_page<T>(
         &mut self,
@@ -49,11 +49,11 @@ impl Membership {
         missing: &[DaemonName],
         reply: impl Fn(Vec<T>, Vec<DaemonName>, bool) -> ConsoleReply,
     ) {
-        let parts = page.hosts.len().div_ceil(HOSTS_PER_REPLY).max(1);
-        let mut hosts = page.hosts.into_iter();
+        let parts = page.items.len().div_ceil(PER_REPLY).max(1);
+        let mut items = page.items.into_iter();
         for part in 1..=parts {
             let last = part == parts && !page.more;
-            let some = hosts.by_ref().take(HOSTS_PER_REPLY).collect();
+            let some = items.by_ref().take(PER_REPLY).collect();
             let missing = if last { missing.to_vec() } else { Vec::new() };
             self.asks.post(console, reply(some, missing, !last), last);
         }
