@@ -82,9 +82,9 @@
 mod command;
 mod environment;
 mod error;
+mod input;
 mod keyval;
 mod kvs;
-mod line;
 #[cfg(test)]
 mod protocol_table;
 mod reply;
@@ -93,6 +93,7 @@ mod session;
 pub mod client;
 pub mod limits;
 pub mod pairs;
+pub mod pmi2;
 pub mod process_mapping;
 
 pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};

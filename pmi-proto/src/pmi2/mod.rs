@@ -1,0 +1,10 @@
+//! PMI-2, the dialect that frames its messages: `    26cmd=name;key=value;`.
+//!
+//! It begins with a line, `cmd=init pmi_version=2 …`, and the answer to that is one too. Requests of
+//! several threads may be open at once; each is answered with the token its thread gave it.
+
+mod decoder;
+mod message;
+
+pub use decoder::{Decoder, Said};
+pub use message::{FrameTooLong, Message};
