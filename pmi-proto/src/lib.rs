@@ -89,6 +89,7 @@ mod kvs;
 mod protocol_table;
 mod reply;
 mod session;
+mod spawn;
 
 pub mod client;
 pub mod limits;
@@ -101,3 +102,4 @@ pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
 pub use session::{Answer, Facts, Operation, Phase, Session};
+pub use spawn::{SpawnCommand, SpawnRequest, Spawned};
