@@ -264,7 +264,7 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
 const ABORT: &[u8] = b"abort";
 
 /// What an abort without a readable code counts as.
-const UNREADABLE_EXIT_CODE: i32 = 1;
+pub(crate) const UNREADABLE_EXIT_CODE: i32 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //! The texts are for a manager's log. What the client is told is one word, [`ProtocolError::msg`].
 //! Nothing here ends a connection: the session says which errors are fatal.
 
-use crate::limits::{MAX_EXCERPT, MAX_KEY, MAX_LINE, MAX_VALUE};
+use crate::limits::{MAX_EXCERPT, MAX_FRAME, MAX_KEY, MAX_LINE, MAX_VALUE};
 
 /// A client's line, or stream, that is not PMI-1 as we speak it.
 ///
@@ -100,6 +100,12 @@ pub enum ProtocolError {
         /// The key.
         key: String,
     },
+    /// What should begin a message of PMI-2 is no length, or one beyond [`MAX_FRAME`].
+    #[error("{header} is no length of a message, or one beyond {MAX_FRAME} bytes")]
+    BadFrame {
+        /// The six characters.
+        header: String,
+    },
     /// The line is longer than [`MAX_LINE`].
     #[error("line of more than {MAX_LINE} bytes")]
     LineTooLong,
@@ -134,6 +140,7 @@ impl ProtocolError {
             Self::KeyTooLong { .. } => "key_too_long",
             Self::ValueTooLong { .. } => "value_too_long",
             Self::ReservedKey { .. } => "reserved_key",
+            Self::BadFrame { .. } => "bad_frame",
             Self::LineTooLong => "line_too_long",
             Self::TooMuchPending => "too_much_pending",
             Self::PartialLine { .. } => "partial_line",
@@ -156,6 +163,7 @@ impl ProtocolError {
             Self::WrongRank { .. } => Some("initack"),
             Self::ValueTooLong { .. } | Self::ReservedKey { .. } => Some("put"),
             Self::NoCommand { .. }
+            | Self::BadFrame { .. }
             | Self::LineTooLong
             | Self::TooMuchPending
             | Self::PartialLine { .. }

@@ -82,17 +82,19 @@
 mod command;
 mod environment;
 mod error;
+mod input;
 mod keyval;
 mod kvs;
-mod line;
 #[cfg(test)]
 mod protocol_table;
 mod reply;
 mod session;
+mod spawn;
 
 pub mod client;
 pub mod limits;
 pub mod pairs;
+pub mod pmi2;
 pub mod process_mapping;
 
 pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
@@ -100,3 +102,4 @@ pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
 pub use session::{Answer, Facts, Operation, Phase, Session};
+pub use spawn::{SpawnCommand, SpawnRequest, Spawned};

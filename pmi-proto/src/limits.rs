@@ -28,6 +28,11 @@ pub const MAX_REPLY: usize = 1023;
 /// Far beyond what any library sends; a client that passes it does not speak this protocol.
 pub const MAX_LINE: usize = 64 * 1024;
 
+/// Longest message of PMI-2 in bytes, without the six characters of its length; either way.
+///
+/// The field could tell of a million; this is what Slurm's server takes.
+pub const MAX_FRAME: usize = 64 * 1024;
+
 /// How many bytes of undecoded input a session holds while the client has to wait.
 ///
 /// A client has one outstanding request, so nothing above one line is needed; four of the longest

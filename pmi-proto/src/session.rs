@@ -19,10 +19,10 @@ use std::collections::VecDeque;
 
 use crate::command::{Block, Command, row_named};
 use crate::error::{ProtocolError, PutError, excerpt};
+use crate::input::{InputBuffer, TooLong};
 use crate::limits::{
     MAX_BACKLOG, MAX_KEY, MAX_KVSNAME, MAX_LINE, MAX_OPERATIONS, MAX_OUTPUT, MAX_REPLY, MAX_VALUE,
 };
-use crate::line::{LineBuffer, TooLong};
 use crate::reply::{IndexedEntry, Refusal, Reply, SUBVERSION, Setting, VERSION};
 
 /// What a session must know of its rank's job to answer by itself.
@@ -46,7 +46,7 @@ pub struct Facts {
 pub struct Session {
     facts: Facts,
     state: State,
-    input: LineBuffer,
+    input: InputBuffer,
     /// The block being read, between its `mcmd=` and its `endcmd`.
     block: Option<Block>,
     output: Vec<u8>,
@@ -182,7 +182,7 @@ impl Session {
         Self {
             facts,
             state: State::ExpectInit,
-            input: LineBuffer::new(MAX_LINE),
+            input: InputBuffer::new(MAX_LINE),
             block: None,
             output: Vec::new(),
             operations: VecDeque::new(),
