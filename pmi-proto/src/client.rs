@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+pub use crate::error::Refusal;
 use crate::input::{InputBuffer, TooLong};
 use crate::limits::MAX_REPLY;
-pub use crate::reply::{IndexedEntry, Refusal, Reply, Setting};
+pub use crate::pmi1::reply::{IndexedEntry, Reply, Setting};
 
 /// The client's side of one conversation.
 ///

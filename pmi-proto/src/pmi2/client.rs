@@ -5,7 +5,7 @@
 
 use super::{Decoder, FrameTooLong, Request, Response, Said};
 use crate::error::{ProtocolError, excerpt};
-use crate::reply;
+use crate::pmi1::reply;
 
 /// The client's side of one conversation.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ mod decoder;
 mod message;
 #[cfg(test)]
 mod protocol_table;
-mod request;
-mod response;
+pub(crate) mod request;
+pub(crate) mod response;
 mod spawn;
 
 pub use client::{Client, Reply};

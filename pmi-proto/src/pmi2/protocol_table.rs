@@ -4,9 +4,8 @@
 
 use super::request::{COMMANDS, Row};
 use super::{Content, Message, Request, Response, Welcome};
-use crate::error::ProtocolError;
+use crate::error::{ProtocolError, Refusal};
 use crate::keyval::Attribute;
-use crate::reply::Refusal;
 use crate::spawn::{SpawnCommand, SpawnRequest};
 
 const TEXT: &str = include_str!("../../protocol2.txt");

@@ -6,9 +6,9 @@
 use super::Message;
 use super::response::{Content, Welcome};
 use super::spawn;
-use crate::command::UNREADABLE_EXIT_CODE;
 use crate::error::{ProtocolError, excerpt};
 use crate::keyval::{Attribute, Attributes, parse_number};
+use crate::pmi1::command::UNREADABLE_EXIT_CODE;
 use crate::spawn::SpawnRequest;
 
 /// A request with its attributes.

@@ -5,9 +5,8 @@
 
 use super::Message;
 use super::request::{boolean, listed, row_named};
-use crate::error::{ProtocolError, excerpt};
+use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::keyval::Attribute;
-use crate::reply::Refusal;
 
 /// The response to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
