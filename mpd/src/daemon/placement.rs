@@ -103,7 +103,7 @@ fn candidate(record: &Record) -> Candidate {
         addresses: record.addresses.clone(),
         ncpus: record.ncpus,
         ordinal: record.ordinal,
-        draining: false,
+        draining: record.draining,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs over several daemons of this machine: each daemon stands for a host.
 
 mod crowds;
+mod draining;
 mod ends;
 mod failures;
 mod input;
