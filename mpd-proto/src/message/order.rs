@@ -9,7 +9,7 @@ use crate::job::{JobKey, Share, Shares};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
 use crate::rankset::RankSet;
-use crate::ring::DaemonName;
+use crate::ring::{DaemonName, MAX_MEMBERS};
 
 /// Acted on once by each member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,14 @@ pub enum Order {
     },
     /// Everybody ends.
     LeaveAll,
+    /// Whoever is named gets new processes only where it is named, or like any other again.
+    Drain {
+        /// Who.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+        members: Vec<DaemonName>,
+        /// Whether they are draining from now on.
+        draining: bool,
+    },
     /// Hosts that have a share start a manager for the job.
     Launch(Launch),
     /// The job ended before all its managers had connected: those that look for the one above need not.

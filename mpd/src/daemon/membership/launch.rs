@@ -123,15 +123,16 @@ impl Membership {
         true
     }
 
-    fn report_missing(&mut self, job: JobId, missing: impl Iterator<Item = (DaemonName, String)>) {
+    pub(super) fn report_missing(
+        &mut self,
+        job: JobId,
+        missing: impl Iterator<Item = (DaemonName, String)>,
+    ) {
         let members: Vec<(DaemonName, String)> = missing.collect();
-        for some in members.chunks(MISSING_PER_ORDER) {
-            for (member, problem) in some {
-                log::warn!("job {job}: {member}: {problem}");
-            }
-            let order = ManagerOrder::Missing { members: some.to_vec() };
-            self.errands.push_back(Errand { job: job.clone(), order, link: None });
+        for (member, problem) in &members {
+            log::warn!("job {job}: {member}: {problem}");
         }
+        self.errands.extend(errands_of_missing(&job, &members));
     }
 
     /// Tells the ring of jobs that ended here before all their managers had connected.
@@ -174,6 +175,17 @@ impl Membership {
             }
         }
     }
+}
+
+/// What the root manager of `job` is told of hosts where no manager could be started.
+pub(crate) fn errands_of_missing(
+    job: &JobId,
+    members: &[(DaemonName, String)],
+) -> impl Iterator<Item = Errand> {
+    members.chunks(MISSING_PER_ORDER).map(|some| {
+        let order = ManagerOrder::Missing { members: some.to_vec() };
+        Errand { job: job.clone(), order, link: None }
+    })
 }
 
 /// Why no manager runs at `member`, if that is so.
