@@ -126,6 +126,7 @@ fn a_spawned_client_is_told_who_spawned_it() {
         ..facts()
     });
     session.receive(format!("{INIT}\n").as_bytes());
+    assert!(session.poll_operation().is_some());
     session.consume(session.output().len());
     session.receive(&frame("fullinit;pmijobid=j;pmirank=0;threaded=TRUE;"));
     session.receive(&frame("info-getjobattr;key=universeSize;"));
@@ -195,16 +196,16 @@ fn there_is_an_end_to_open_requests_and_an_abort_passes_all() {
     session.receive(&frame(&wait(MAX_OPEN)));
     session.receive(&frame("abort;exitcode=-1;message=no luck;"));
     session.receive(&frame("job-getid;"));
-    assert_eq!(
-        written(&mut session),
-        "info-getnodeattr-response;thrid=256;rc=-1;errmsg=too_many_requests;\n\
-         job-getid-response;jobid=kvs_22138_0;rc=0;\n"
-    );
     let operations: Vec<_> =
         std::iter::from_fn(|| session.poll_operation()).map(|(_, operation)| operation).collect();
     let error = ProtocolError::TooManyOpen { command: "info-getnodeattr" };
     let abort = Operation::Abort { code: -1, world: true, message: b"no luck".into() };
     assert_eq!(operations, [Operation::Misbehaved { error, fatal: false }, abort]);
+    assert_eq!(
+        written(&mut session),
+        "info-getnodeattr-response;thrid=256;rc=-1;errmsg=too_many_requests;\n\
+         job-getid-response;jobid=kvs_22138_0;rc=0;\n"
+    );
     for ticket in tickets {
         session.answer(ticket, Answer::Get(None));
     }
