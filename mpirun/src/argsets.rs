@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, Misfit};
+use mpd_proto::placement::spawn::SpawnPolicy;
 
 use crate::allocation::{self, Allocation};
 use crate::caller::Caller;
@@ -166,6 +167,7 @@ impl<'a> Argsets<'a> {
             trace: self.job.trace().any(),
             preload: self.job.preload,
             placement: self.job.placement(),
+            spawn_policy: SpawnPolicy::default(),
         };
         match spec.check() {
             Ok(()) => Ok(spec),

@@ -19,3 +19,4 @@ pub use spec::{
     OnFailure, OutputSpec,
 };
 pub use wish::{Binding, HostWish, PlacementSpec, RankOrder};
+pub(crate) use wish::{check_hosts, check_names};

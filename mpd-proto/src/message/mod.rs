@@ -19,7 +19,7 @@ pub use console::{
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
 pub use manager::{
-    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, StartJob,
+    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob,
 };
 pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{

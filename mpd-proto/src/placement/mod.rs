@@ -21,6 +21,7 @@ mod error;
 mod group;
 mod members;
 mod pool;
+pub mod spawn;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::spawn::SpawnPolicy;
 use super::*;
 use crate::Rank;
 use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
@@ -62,6 +63,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         trace: false,
         preload: false,
         placement,
+        spawn_policy: SpawnPolicy::default(),
     }
 }
 

@@ -390,6 +390,9 @@ impl Peer {
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Name { request, wish } => jobs.wishes(job, request, wish),
+                    ManagerReport::Place { .. } | ManagerReport::Grow { .. } => {
+                        log::warn!("job {job}: spawning is not served here");
+                    }
                     ManagerReport::Ended { code, unlinked } => jobs.ended(job, code, unlinked),
                 }
                 Ok(Some(Verdict::Keep))

@@ -217,6 +217,7 @@ impl Jobs {
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
             tmpdir: tmpdir.to_owned(),
             shares,
+            first: 0,
         })
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Announcement {
 #[derive(Debug)]
 struct Launching {
     job: JobId,
-    /// All that have a share, save for us.
+    /// All that are to start a manager.
     members: Vec<DaemonName>,
     /// Whether the root manager wants to know how it went.
     trace: bool,
@@ -58,7 +58,7 @@ impl Announcement {
     /// The ring cannot carry so much in one message.
     pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>> {
         let members: Vec<DaemonName> =
-            launch.shares.iter().skip(1).map(|share| share.member.clone()).collect();
+            launch.newcomers().map(|(_, share)| share.member.clone()).collect();
         if members.is_empty() {
             return Ok(None);
         }
@@ -160,9 +160,11 @@ impl Membership {
         if self.launches.cancelled.iter().any(|(_, job)| *job == launch.job) {
             return OrderAnswer::Done;
         }
-        let place = launch.shares.place_of(self.ring.name());
-        // The root manager was started before anybody was told.
-        let Some(place) = place.filter(|place| *place > 0) else { return OrderAnswer::Done };
+        let mut newcomers = launch.newcomers();
+        let Some((place, _)) = newcomers.find(|(_, share)| share.member == *self.ring.name())
+        else {
+            return OrderAnswer::Done;
+        };
         match hands.jobs.start_branch(launch, place) {
             Ok(()) => OrderAnswer::Done,
             Err(e) => {
