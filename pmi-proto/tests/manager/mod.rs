@@ -25,6 +25,33 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
+/// The frame of a message, of which `cmd=` is not given.
+pub(crate) fn frame(body: &str) -> Vec<u8> {
+    let body = format!("cmd={body}");
+    format!("{:6}{body}", body.len()).into_bytes()
+}
+
+/// The bodies of frames, or lines between them, one a line, without their `cmd=`.
+pub(crate) fn bodies(mut bytes: &[u8]) -> String {
+    let mut text = String::new();
+    while !bytes.is_empty() {
+        let line = bytes.starts_with(b"cmd=");
+        let (body, rest) = if line {
+            let end = bytes.iter().position(|&byte| byte == b'\n').expect("a whole line");
+            (&bytes[..end], &bytes[end + 1..])
+        } else {
+            let (header, rest) = bytes.split_at(6);
+            let length = std::str::from_utf8(header).unwrap().trim_start().parse().unwrap();
+            rest.split_at(length)
+        };
+        let body = std::str::from_utf8(body).unwrap();
+        text += body.strip_prefix("cmd=").unwrap();
+        text.push('\n');
+        bytes = rest;
+    }
+    text
+}
+
 /// A session with its manager.
 pub(crate) struct Manager {
     pub(crate) session: Session,
@@ -55,6 +82,24 @@ impl Manager {
         manager.say("cmd=init pmi_version=1 pmi_subversion=1");
         manager.operations.clear();
         manager
+    }
+
+    /// A manager whose client speaks PMI-2 and has said its init.
+    pub(crate) fn initialized_2() -> Self {
+        let mut manager = Self::new();
+        let reply = manager.say("cmd=init pmi_version=2 pmi_subversion=0");
+        assert_eq!(reply, "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n");
+        manager.operations.clear();
+        manager.written.clear();
+        manager
+    }
+
+    /// Gives one message, without its `cmd=`, and returns the bodies of what was written in return, one
+    /// a line.
+    pub(crate) fn message(&mut self, body: &str) -> String {
+        let before = self.written.len();
+        self.receive(&frame(body));
+        bodies(&self.written[before..])
     }
 
     /// Gives bytes to the session and does all that follows.
