@@ -181,6 +181,19 @@ impl Shares {
         places
     }
 
+    /// Says where each daemon is reached that has managers below it: only those are ever dialed. Who is not
+    /// `known` stays as it is.
+    pub fn address(&mut self, known: impl Fn(&DaemonName) -> Option<Vec<Address>>) {
+        let parents = 1 + self.0.len().saturating_sub(2) / FAN_OUT;
+        for (place, share) in self.0.iter_mut().enumerate() {
+            if place >= parents {
+                share.addresses.clear();
+            } else if let Some(addresses) = known(&share.member) {
+                share.addresses = addresses;
+            }
+        }
+    }
+
     /// Whether the manager at `place` is `over` or below it.
     pub fn is_below(place: usize, over: usize) -> bool {
         let mut at = place;

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
 use mpd_proto::frame;
-use mpd_proto::job::{FAN_OUT, JobSpec, Share, Shares};
+use mpd_proto::job::{JobSpec, Share, Shares};
 use mpd_proto::message::Placing;
 use mpd_proto::placement::spawn::{SpawnPlaced, SpawnWish, place_spawn};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
@@ -87,11 +87,9 @@ fn candidates(ring: &Ring) -> Vec<Candidate> {
 
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
-    let mut shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
-    // Only those with managers below are ever dialed.
-    let parents = 1 + shares.len().saturating_sub(2) / FAN_OUT;
-    shares.iter_mut().skip(parents).for_each(|share| share.addresses.clear());
-    let shares = Shares::new(shares, spec.size())?;
+    let shares = placed.hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    let mut shares = Shares::new(shares, spec.size())?;
+    shares.address(|_| None);
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
     Ok(Plan { shares, notices })

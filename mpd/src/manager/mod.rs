@@ -61,7 +61,7 @@ use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::oom;
 use mpd_io::signals::Signals;
-use mpd_proto::job::{Failure, JobSpec, Parts};
+use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, Phase, StartJob};
@@ -81,7 +81,7 @@ use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
 use self::spawn::Spawning;
 use self::staging::Staging;
-use self::start::Prepared;
+use self::start::{Prepared, Whose};
 use self::tidy::Tidy;
 use self::trace::Trace;
 use self::worlds::{World, Worlds};
@@ -285,11 +285,7 @@ impl Process {
         let place = order.place as usize;
         order.shares.get(place).context("no share is ours")?;
         let spec = Rc::new(spec);
-        let numbers = mpd_proto::job::World::of_job(size);
-        let parts =
-            Parts((0..).zip(order.shares.iter()).map(|(p, s)| (p, s.ranks.clone())).collect());
-        let tree = (place, order.shares.children(place));
-        let world = World::new(numbers, Rc::clone(&spec), order.kvsname.clone(), tree, &parts);
+        let world = World::of_job(&spec, &order);
         let groups = start::group_keys(&spec, &order, &world.here);
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
         let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
@@ -373,8 +369,9 @@ impl Process {
             None => {
                 let here = self.worlds.of(Rank(0)).map(|world| world.here.clone());
                 let staging = self.staging.as_ref();
-                let job = (&*self.spec, &self.order, 0);
-                start::prepare(job, &here.unwrap_or_default(), tmpdir.as_deref(), staging)
+                let (spec, order) = (&*self.spec, &self.order);
+                let whose = Whose { spec, order, there: 0, spawned: false };
+                start::prepare(whose, &here.unwrap_or_default(), tmpdir.as_deref(), staging)
             }
         };
         match prepared {

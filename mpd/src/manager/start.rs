@@ -43,6 +43,18 @@ const OURS: [&str; 16] = [
     "PMI_SPAWNED",
 ];
 
+/// Whose ranks are prepared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whose<'a> {
+    /// The programs of their world.
+    pub(crate) spec: &'a JobSpec,
+    pub(crate) order: &'a StartJob,
+    /// Ranks that run here already.
+    pub(crate) there: usize,
+    /// Whether a rank has spawned them.
+    pub(crate) spawned: bool,
+}
+
 /// What is known of the ranks of this host before one of them runs.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -57,12 +69,13 @@ pub(crate) struct Prepared {
 /// # Errors
 /// The failure of the first argset at fault.
 pub(crate) fn prepare(
-    (spec, order, there): (&JobSpec, &StartJob, usize),
+    whose: Whose<'_>,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
     staging: Option<&Staging>,
 ) -> Result<Prepared, Failure> {
-    check_descriptors(spec, ranks, there)?;
+    let spec = whose.spec;
+    check_descriptors(spec, ranks, whose.there)?;
     let bindings = bindings(spec.placement.binding, ranks.len())?;
     let mut spawns = BTreeMap::new();
     for &rank in ranks {
@@ -86,8 +99,8 @@ pub(crate) fn prepare(
             problem: unusable.problem,
             missing: unusable.missing,
         })?;
-        let job = (spec, order, ranks.len());
-        spawns.insert(number, spawn_of(job, argset, &program, tmpdir).map_err(failed)?);
+        let spawn = spawn_of((whose, ranks.len()), argset, &program, tmpdir);
+        spawns.insert(number, spawn.map_err(failed)?);
     }
     Ok(Prepared { spawns, bindings })
 }
@@ -132,15 +145,18 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
 }
 
 fn spawn_of(
-    (spec, order, ranks_here): (&JobSpec, &StartJob, usize),
+    (whose, ranks_here): (Whose<'_>, usize),
     argset: &Argset,
     program: &locate::Program,
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
+    let Whose { spec, order, .. } = whose;
     let nul = |_| "a NUL byte in the job".to_owned();
     let argv = std::iter::once(&argset.program).chain(&argset.args).cloned();
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
+    // Intel's library needs to be told that spawning is possible.
+    let is_told = environment.iter().any(|variable| variable.starts_with(b"I_MPI_SPAWN="));
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
     };
@@ -151,6 +167,12 @@ fn spawn_of(
     set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.as_bytes());
+    if !is_told {
+        set("I_MPI_SPAWN", b"on");
+    }
+    if whose.spawned {
+        set("PMI_SPAWNED", b"1");
+    }
     set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());

@@ -171,11 +171,10 @@ impl Process {
 
     pub(super) fn serve_sources(&mut self) {
         for _ in 0..self.runnable.len() {
-            if let Some((rank, stream)) = self.runnable.pop_front() {
-                if let Some(client) = self.clients.get_mut(rank) {
-                    client.sources[stream.index()].queued = false;
-                    self.serve_source(rank, stream);
-                }
+            let Some((rank, stream)) = self.runnable.pop_front() else { return };
+            if let Some(client) = self.clients.get_mut(rank) {
+                client.sources[stream.index()].queued = false;
+                self.serve_source(rank, stream);
             }
         }
     }

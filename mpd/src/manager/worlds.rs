@@ -7,6 +7,7 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::Rank;
 use mpd_proto::job::{JobSpec, Parts, Shares, World as Numbers};
 use mpd_proto::manager::Input;
+use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use nix::sys::signal::Signal;
 use pmi_proto::{Facts, Kvs};
@@ -14,7 +15,7 @@ use pmi_proto::{Facts, Kvs};
 use super::Process;
 use super::attributes::Attributes;
 use super::spawn::Order;
-use super::start::{self, Prepared};
+use super::start::{self, Prepared, Whose};
 
 /// Answers about who has failed, where others go on.
 const DEAD: &[u8] = b"PMI_dead_processes";
@@ -52,8 +53,18 @@ pub(super) struct World {
 }
 
 impl World {
+    /// The one that a job begins with.
+    pub(super) fn of_job(spec: &Rc<JobSpec>, order: &StartJob) -> Self {
+        let numbers = Numbers::of_job(spec.size());
+        let shares = (0..).zip(order.shares.iter());
+        let parts = Parts(shares.map(|(place, share)| (place, share.ranks.clone())).collect());
+        let place = order.place as usize;
+        let tree = (place, order.shares.children(place));
+        Self::new(numbers, Rc::clone(spec), order.kvsname.clone(), tree, &parts)
+    }
+
     /// A world of which nothing was started yet.
-    pub(super) fn new(
+    fn new(
         numbers: Numbers,
         spec: Rc<JobSpec>,
         kvsname: String,
@@ -219,8 +230,9 @@ impl Process {
         let Some(world) = self.worlds.of(first) else { return };
         let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
         let tmpdir = self.tidy.directory.clone();
-        let job = (&*world.spec, &self.order, self.clients.len());
-        let prepared = start::prepare(job, &own, tmpdir.as_deref(), None);
+        let (spec, order, there) = (&*world.spec, &self.order, self.clients.len());
+        let whose = Whose { spec, order, there, spawned: true };
+        let prepared = start::prepare(whose, &own, tmpdir.as_deref(), None);
         match prepared {
             Err(failure) => self.tell(Input::WorldFailed(first, failure)),
             Ok(Prepared { spawns, bindings }) => {

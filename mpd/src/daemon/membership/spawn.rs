@@ -1,6 +1,7 @@
 //! What jobs of this host want for processes that their ranks spawn: where they go, and managers there.
 
-use mpd_proto::message::ManagerOrder;
+use mpd_proto::message::{Launch, ManagerOrder};
+use mpd_proto::ring::DaemonName;
 
 use crate::daemon::jobs::Spawn;
 use crate::daemon::membership::{Announcement, Errand, Hands, Membership};
@@ -17,16 +18,25 @@ impl Membership {
                     self.errands.push_back(Errand { job, order, link: None });
                 }
                 // Its timeline is that of the start.
-                Spawn::Grow(launch) => match Announcement::new(&launch, false) {
-                    Ok(Some(announcement)) => self.announce(hands, announcement),
-                    Ok(None) => {}
-                    Err(e) => {
-                        let problem = format!("{e:#}");
-                        let members = launch.newcomers().map(|(_, share)| share.member.clone());
-                        let missing = members.map(|member| (member, problem.clone()));
-                        self.report_missing(launch.job.clone(), missing);
-                    }
-                },
+                Spawn::Grow(mut launch) => {
+                    let known =
+                        |member: &DaemonName| Some(self.ring.record(member)?.addresses.clone());
+                    launch.shares.address(known);
+                    self.announce_growth(hands, &launch);
+                }
+            }
+        }
+    }
+
+    fn announce_growth(&mut self, hands: &mut Hands<'_>, launch: &Launch) {
+        match Announcement::new(launch, false) {
+            Ok(Some(announcement)) => self.announce(hands, announcement),
+            Ok(None) => {}
+            Err(e) => {
+                let problem = format!("{e:#}");
+                let members = launch.newcomers().map(|(_, share)| share.member.clone());
+                let missing = members.map(|member| (member, problem.clone()));
+                self.report_missing(launch.job.clone(), missing);
             }
         }
     }
