@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+pub use crate::error::Refusal;
+use crate::input::{InputBuffer, TooLong};
 use crate::limits::MAX_REPLY;
-use crate::line::{LineBuffer, TooLong};
-pub use crate::reply::{IndexedEntry, Refusal, Reply, Setting};
+pub use crate::pmi1::reply::{IndexedEntry, Reply, Setting};
 
 /// The client's side of one conversation.
 ///
@@ -16,7 +17,7 @@ pub use crate::reply::{IndexedEntry, Refusal, Reply, Setting};
 /// return: the protocol cannot say these. In debug builds such a request panics.
 #[derive(Debug)]
 pub struct Client {
-    input: LineBuffer,
+    input: InputBuffer,
     replies: VecDeque<Reply>,
     /// Learned from the server's answer to [`get_my_kvsname`](Client::get_my_kvsname).
     kvsname: Vec<u8>,
@@ -25,7 +26,7 @@ pub struct Client {
 impl Client {
     /// A client that has said nothing yet.
     pub fn new() -> Self {
-        Self { input: LineBuffer::new(MAX_REPLY), replies: VecDeque::new(), kvsname: Vec::new() }
+        Self { input: InputBuffer::new(MAX_REPLY), replies: VecDeque::new(), kvsname: Vec::new() }
     }
 
     /// Takes bytes from the server, in any chunking.

@@ -11,6 +11,7 @@ mod ring;
 mod top;
 mod trace;
 mod tree;
+mod world;
 
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, Published, RingRequest,
@@ -30,6 +31,7 @@ pub use trace::{Exchange, MAX_SPANS, Phase, Span};
 pub use tree::{
     Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TREE_FRAME, Preload, TREE_WINDOW, TreeKind, Up,
 };
+pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

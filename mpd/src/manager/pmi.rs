@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{NameWish, Phase as Part};
-use pmi_proto::{Answer, Operation, Phase, ProtocolError};
+use pmi_proto::{Answer, Operation, Phase, ProtocolError, Ticket};
 
 use super::clients::Heard;
 use super::{Process, Timer};
@@ -54,59 +54,81 @@ impl Process {
 
     /// What the client of a rank has asked for and may be done now.
     pub(super) fn perform_operations(&mut self, rank: Rank) {
-        while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
-            self.perform_operation(rank, operation);
+        while let Some((ticket, operation)) = self.next_operation(rank) {
+            self.perform_operation(rank, ticket, operation);
         }
+    }
+
+    fn next_operation(&mut self, rank: Rank) -> Option<(Ticket, Operation)> {
+        self.clients.get_mut(rank)?.pmi.session.poll_operation()
     }
 
     /// Writes the answers of a turn. All requests that have come are read before: a client that has
     /// its answer runs at once, and would run in between.
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
-            self.clients[rank].pmi.flush();
+            if let Some(client) = self.clients.get_mut(rank) {
+                client.pmi.flush();
+            }
             // Requests that waited for room in the output come now.
-            while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
-                self.perform_operation(rank, operation);
+            while let Some((ticket, operation)) = self.next_operation(rank) {
+                self.perform_operation(rank, ticket, operation);
                 self.answering.push(rank);
             }
         }
     }
 
-    fn perform_operation(&mut self, rank: Rank, operation: Operation) {
-        let session = &mut self.clients[rank].pmi.session;
+    fn perform_operation(&mut self, rank: Rank, ticket: Ticket, operation: Operation) {
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        let session = &mut client.pmi.session;
+        let Some(world) = self.worlds.of_mut(rank) else { return };
         match operation {
             Operation::Put { key, value } => {
-                let put = self.kvs.put(&key, &value);
-                if put.is_ok() && self.order.shares.len() > 1 {
-                    self.fresh.insert(key);
+                let put = world.kvs.put(&key, &value);
+                if put.is_ok() && world.is_spread {
+                    world.fresh.insert(key);
                 }
-                session.answer(Answer::Put(put));
+                session.answer(ticket, Answer::Put(put));
             }
-            Operation::Get { key } => session.answer(Answer::Get(self.kvs.get(&key))),
+            Operation::Get { key } => session.answer(ticket, Answer::Get(world.kvs.get(&key))),
             Operation::GetByIndex { index } => {
-                session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
+                session.answer(ticket, Answer::GetByIndex(world.kvs.get_index(index)));
             }
             Operation::Publish { name, value } => match (text(name), text(value)) {
                 (Some(name), Some(value)) => {
-                    self.ask_for_name(rank, NameWish::Publish { name, value });
+                    self.ask_for_name((rank, ticket), NameWish::Publish { name, value });
                 }
-                _ => session.answer(Answer::Published(Err(NO_TEXT))),
+                _ => session.answer(ticket, Answer::Published(Err(NO_TEXT))),
             },
             Operation::Lookup { name } => match text(name) {
-                Some(name) => self.ask_for_name(rank, NameWish::Lookup { name }),
-                None => session.answer(Answer::Found(Err(NO_TEXT))),
+                Some(name) => self.ask_for_name((rank, ticket), NameWish::Lookup { name }),
+                None => session.answer(ticket, Answer::Found(Err(NO_TEXT))),
             },
             Operation::Unpublish { name } => match text(name) {
-                Some(name) => self.ask_for_name(rank, NameWish::Unpublish { name }),
-                None => session.answer(Answer::Unpublished(Err(NO_TEXT))),
+                Some(name) => self.ask_for_name((rank, ticket), NameWish::Unpublish { name }),
+                None => session.answer(ticket, Answer::Unpublished(Err(NO_TEXT))),
             },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
                 self.tell(Input::EnteredFence(rank));
             }
+            Operation::PutNodeAttribute { key, value } => {
+                self.put_node_attribute((rank, ticket), &key, &value);
+            }
+            Operation::GetNodeAttribute { key, wait } => {
+                self.get_node_attribute((rank, ticket), &key, wait);
+            }
+            Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
+            Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
+            Operation::GetOf { jobid, key } => self.get_of((rank, ticket), &jobid, &key),
+            // Nothing goes from job to job here: who connects does that by itself.
+            Operation::Connect { .. } | Operation::Disconnect { .. } => {
+                session.answer(ticket, Answer::Done(Ok(())));
+            }
+            Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
             Operation::Finalized => self.tell(Input::Finalized(rank)),
-            Operation::Abort { code, message } => {
+            Operation::Abort { code, message, .. } => {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 self.tell(Input::Aborted(rank, code, message));
             }
@@ -123,25 +145,29 @@ impl Process {
 
     /// Told once per rank: a user who sees it has something to look at, one who floods is not helped.
     fn note_misbehaviour(&mut self, rank: Rank, problem: &str) {
-        log::debug!("rank {rank}: PMI: {problem}");
+        let name = self.name_of(rank);
+        log::debug!("rank {name}: PMI: {problem}");
         if self.misbehaved.insert(rank) {
-            let text = format!("rank {rank}: broke the PMI protocol: {problem}");
+            let text = format!("rank {name}: broke the PMI protocol: {problem}");
             self.tell(Input::Notice(text));
         }
     }
 
-    /// Lets every rank go that waits in the fence.
-    pub(super) fn release_fence(&mut self) {
+    /// Lets every rank of a world go that waits in the fence.
+    pub(super) fn release_fence(&mut self, first: Rank) {
         self.end_span(Part::Fence, None);
-        for (rank, client) in self.clients.started_mut() {
-            if client.pmi.session.phase() == Phase::InFence {
-                client.pmi.session.answer(Answer::Fence);
+        let here = self.worlds.of(first).map(|world| world.here.clone()).unwrap_or_default();
+        for &rank in &here {
+            if let Some(client) = self.clients.get_mut(rank)
+                && let Some(ticket) = client.pmi.session.fence()
+            {
+                client.pmi.session.answer(ticket, Answer::Fence);
                 self.answering.push(rank);
             }
         }
+        self.close_rings(first);
         // A client may have sent its next request together with the fence.
-        let started: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
-        for rank in started {
+        for rank in here {
             self.perform_operations(rank);
         }
     }

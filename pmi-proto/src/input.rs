@@ -1,12 +1,21 @@
-//! Bytes in any chunking → lines.
+//! Bytes in any chunking → lines, and PMI-2's frames between them.
 //!
 //! Bounded by the caller: a line beyond the maximum is reported once and skipped to its end. Does
-//! not look into lines, except that a carriage return before the newline is taken off. Used by
-//! both sides.
+//! not look into lines, except that a carriage return before the newline is taken off, nor into
+//! frames. Used by both sides of both dialects.
+
+use crate::error::{ProtocolError, excerpt};
+use crate::limits::MAX_FRAME;
+
+/// How many characters of decimal length begin a frame.
+pub(crate) const HEADER: usize = 6;
+
+/// What a line begins with where a frame might begin: an `init` is a line at any time.
+const LINE: &[u8] = b"cmd=";
 
 /// Input not yet decoded.
 #[derive(Debug)]
-pub(crate) struct LineBuffer {
+pub(crate) struct InputBuffer {
     bytes: Vec<u8>,
     /// Where the next line begins.
     start: usize,
@@ -16,11 +25,20 @@ pub(crate) struct LineBuffer {
     skipping: bool,
 }
 
+/// One thing out of a stream of PMI-2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// The body of a frame.
+    Body(Vec<u8>),
+}
+
 /// A line longer than the maximum. Its bytes are gone.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-impl LineBuffer {
+impl InputBuffer {
     /// `max_line` counts bytes without the newline.
     pub(crate) fn new(max_line: usize) -> Self {
         Self { bytes: Vec::new(), start: 0, scanned: 0, max_line, skipping: false }
@@ -72,6 +90,23 @@ impl LineBuffer {
         Some(without_return(&self.bytes[self.start..end]))
     }
 
+    /// The next frame, or the line in its place, or `None` until more bytes come. Behind an error
+    /// nothing can be found any more: where the next frame begins is not known.
+    pub(crate) fn next_unit(&mut self) -> Option<Result<Unit, ProtocolError>> {
+        let held = &self.bytes[self.start..];
+        if held.starts_with(LINE) {
+            let line = self.next_line()?;
+            return Some(line.map(Unit::Line).map_err(|TooLong| ProtocolError::LineTooLong));
+        }
+        let (header, rest) = held.split_first_chunk::<HEADER>()?;
+        let Some(length) = frame_length(header) else {
+            return Some(Err(ProtocolError::BadFrame { header: excerpt(header) }));
+        };
+        let body = rest.get(..length)?.to_vec();
+        self.start += HEADER + length;
+        Some(Ok(Unit::Body(body)))
+    }
+
     /// How many bytes are held.
     pub(crate) fn pending(&self) -> usize {
         self.bytes.len() - self.start
@@ -98,6 +133,16 @@ impl LineBuffer {
     }
 }
 
+/// The length in a frame's header, which has blanks before it or behind it.
+fn frame_length(header: &[u8; HEADER]) -> Option<usize> {
+    let digits = header.trim_ascii();
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (length <= MAX_FRAME).then_some(length)
+}
+
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -106,13 +151,13 @@ fn without_return(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn drain(buffer: &mut LineBuffer) -> Vec<Result<Vec<u8>, TooLong>> {
+    fn drain(buffer: &mut InputBuffer) -> Vec<Result<Vec<u8>, TooLong>> {
         std::iter::from_fn(|| buffer.next_line()).collect()
     }
 
     #[test]
     fn a_line_may_come_byte_by_byte_and_two_at_once() {
-        let mut buffer = LineBuffer::new(16);
+        let mut buffer = InputBuffer::new(16);
         let mut lines = Vec::new();
         for byte in b"one\r\ntwo\n" {
             buffer.push(&[*byte]);
@@ -128,7 +173,7 @@ mod tests {
 
     #[test]
     fn bytes_may_come_while_lines_still_wait() {
-        let mut buffer = LineBuffer::new(16);
+        let mut buffer = InputBuffer::new(16);
         buffer.push(b"one\ntwo\nth");
         assert_eq!(buffer.next_line(), Some(Ok(b"one".to_vec())));
         buffer.push(b"ree\n");
@@ -138,7 +183,7 @@ mod tests {
     #[test]
     fn an_overlong_line_is_reported_once_and_the_next_one_is_read() {
         for chunk in [1, 3, 7, 100] {
-            let mut buffer = LineBuffer::new(4);
+            let mut buffer = InputBuffer::new(4);
             let mut lines = Vec::new();
             for piece in b"123456789\nabcd\nefghi\n".chunks(chunk) {
                 buffer.push(piece);
@@ -150,12 +195,52 @@ mod tests {
 
     #[test]
     fn peeking_takes_nothing() {
-        let mut buffer = LineBuffer::new(16);
+        let mut buffer = InputBuffer::new(16);
         buffer.push(b"on");
         assert_eq!(buffer.peek_line(), None);
         buffer.push(b"e\r\ntwo");
         assert_eq!(buffer.peek_line(), Some(&b"one"[..]));
         assert_eq!(buffer.next_line(), Some(Ok(b"one".to_vec())));
         assert_eq!(buffer.next_line(), None);
+    }
+
+    fn units(buffer: &mut InputBuffer) -> Vec<Result<Unit, ProtocolError>> {
+        std::iter::from_fn(|| buffer.next_unit()).take(9).collect()
+    }
+
+    #[test]
+    fn frames_come_with_either_padding_and_lines_between_them() {
+        let stream = b"cmd=init pmi_version=2\r\n     5cmd=a3     b\nccmd=init\n     0";
+        let expected = [
+            Unit::Line(b"cmd=init pmi_version=2".into()),
+            Unit::Body(b"cmd=a".into()),
+            Unit::Body(b"b\nc".into()),
+            Unit::Line(b"cmd=init".into()),
+            Unit::Body(Vec::new()),
+        ];
+        for chunk in [1, 2, 3, 7, 100] {
+            let mut buffer = InputBuffer::new(100);
+            let mut found = Vec::new();
+            for piece in stream.chunks(chunk) {
+                buffer.push(piece);
+                found.extend(units(&mut buffer));
+            }
+            assert_eq!(found, expected.clone().map(Ok));
+            assert_eq!(buffer.pending(), 0);
+        }
+    }
+
+    #[test]
+    fn a_bad_length_is_an_error_for_good() {
+        for header in ["      ", "12 456", "+    5", "-1    ", "hello,", "\0\0\0\0\0\0", "65537 "] {
+            let mut buffer = InputBuffer::new(100);
+            buffer.push(header.as_bytes());
+            let bad = Err(ProtocolError::BadFrame { header: excerpt(header.as_bytes()) });
+            assert_eq!(buffer.next_unit(), Some(bad.clone()), "{header}");
+            assert_eq!(buffer.next_unit(), Some(bad));
+        }
+        let mut buffer = InputBuffer::new(100);
+        buffer.push(b" 65536");
+        assert_eq!(buffer.next_unit(), None);
     }
 }

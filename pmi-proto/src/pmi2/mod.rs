@@ -1,0 +1,19 @@
+//! PMI-2, the dialect that frames its messages: `    26cmd=name;key=value;`.
+//!
+//! It begins with a line, `cmd=init pmi_version=2 …`, and the answer to that is one too. Requests of
+//! several threads may be open at once; each is answered with the token its thread gave it.
+
+mod client;
+mod decoder;
+mod message;
+#[cfg(test)]
+mod protocol_table;
+pub(crate) mod request;
+pub(crate) mod response;
+mod spawn;
+
+pub use client::{Client, Reply};
+pub use decoder::{Decoder, Said};
+pub use message::{FrameTooLong, Message};
+pub use request::Request;
+pub use response::{Content, Response, Welcome};
