@@ -63,6 +63,7 @@ impl Process {
     /// its answer runs at once, and would run in between.
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
+            self.perform_operations(rank);
             self.clients[rank].pmi.flush();
             // Requests that waited for room in the output come now.
             while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
