@@ -213,6 +213,26 @@ fn there_is_an_end_to_open_requests_and_an_abort_passes_all() {
 }
 
 #[test]
+fn an_abort_is_never_refused_and_what_is_echoed_is_bounded() {
+    let mut manager = Manager::initialized_2();
+    let long = ";".repeat(MAX_FRAME / 2 - 40);
+    assert_eq!(manager.message(&format!("abort;thrid={long};msg=so;")), "");
+    assert_eq!(
+        manager.message(&format!("fly;thrid={long};")),
+        "fly-response;rc=-1;errmsg=unknown_command;\n"
+    );
+    manager.message("finalize;");
+    assert_eq!(manager.message("abort;exitcode=3;"), "");
+    let abort = |code, words: &str| Operation::Abort {
+        code,
+        world: true,
+        message: words.as_bytes().into(),
+    };
+    assert_eq!(manager.operations.first(), Some(&abort(1, "so")));
+    assert_eq!(manager.operations.last(), Some(&abort(3, "")));
+}
+
+#[test]
 fn an_init_on_a_live_descriptor_is_answered_as_the_first_time() {
     let mut manager = Manager::initialized_2();
     manager.message("kvs-put;key=a;value=1;");
@@ -304,6 +324,7 @@ fn garbage_after_finalize_is_ignored_and_an_init_is_found_behind_it() {
     manager.message("finalize;");
     manager.written.clear();
     manager.receive(&frame("fly;"));
+    manager.receive(&frame("kvs-put;"));
     manager.receive(b"     5hello");
     manager.receive(b"hello from a grandchild\n\x00\xff\n");
     assert!(manager.written.is_empty());

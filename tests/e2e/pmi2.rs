@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::mpi::libraries;
 use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
@@ -111,6 +112,25 @@ fn a_program_with_slurm_s_library_makes_every_call() {
             let line = format!("pmi2 ok {rank} of {ranks}\n");
             assert!(output.out().contains(&line), "{output}");
         }
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn intel_mpi_runs_over_slurm_s_library() {
+    let libraries = libraries();
+    let intel = libraries.iter().find(|library| library.name == "Intel MPI");
+    let (Some(intel), Some(library)) = (intel, setting("MPD_TEST_PMI2_LIB")) else {
+        return skip("Intel MPI or Slurm's libpmi2 is not there");
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    for program in ["hello", "cpi"] {
+        let run = suite.mpirun(["-n", "4"]).arg(intel.program(program));
+        let output = intel.dress(run).env("I_MPI_PMI_LIBRARY", &library).deadline(120).output();
+        output.code(0);
+        let said = if program == "hello" { " of 4 appnum 0 universe " } else { "3.14159" };
+        assert!(output.out().contains(said), "{program}: {output}");
     }
     suite.only_the_daemon_is_left();
 }

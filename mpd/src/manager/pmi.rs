@@ -67,6 +67,7 @@ impl Process {
     /// its answer runs at once, and would run in between.
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
+            self.perform_operations(rank);
             if let Some(client) = self.clients.get_mut(rank) {
                 client.pmi.flush();
             }
@@ -121,12 +122,15 @@ impl Process {
             Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
             Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
             Operation::GetOf { jobid, key } => self.get_of((rank, ticket), &jobid, &key),
-            // Nothing goes from job to job here: who connects does that by itself.
+            // Who connects does so by itself: there is nothing to be opened here.
             Operation::Connect { .. } | Operation::Disconnect { .. } => {
                 session.answer(ticket, Answer::Done(Ok(())));
             }
             Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
-            Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
+            Operation::Initialized { dialect, .. } => {
+                log::debug!("rank {rank}: speaks {dialect}");
+                self.tell(Input::Initialized(rank));
+            }
             Operation::Finalized => self.tell(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));

@@ -208,7 +208,11 @@ impl Session {
             debug_assert!(false, "{answer:?} does not answer {open:?}");
             self.open.insert(ticket, open);
         }
-        self.advance();
+        // In PMI-2 nothing waited for this: what has come is looked at when operations are polled,
+        // and other answers of now go before it.
+        if self.dialect == Dialect::Pmi1 {
+            self.advance();
+        }
     }
 
     /// Bytes to be written to the client.
