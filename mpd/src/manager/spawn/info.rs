@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use mpd_proto::hosts::{self, HostEntry};
 use mpd_proto::job::{Argset, Bytes, HostWish};
 use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy};
+use mpd_proto::soft::{InvalidSoft, Soft};
 use pmi_proto::SpawnCommand;
 
 use crate::manager::outputs::plain;
@@ -97,6 +98,13 @@ impl Wanted {
                 let listed =
                     hosts::parse_file(&file).map_err(|e| format!("{}: {e}", path.display()))?;
                 self.block.hosts = Some(listed.into_iter().map(wish).collect());
+            }
+            b"soft" => {
+                let soft: Soft = text.parse().map_err(|e: InvalidSoft| unfit(&e.to_string()))?;
+                let most = self.block.size;
+                let size = soft.largest_up_to(most);
+                let size = size.ok_or_else(|| unfit(&format!("no number up to {most}")))?;
+                (self.block.size, self.argset.size) = (size, size);
             }
             b"env" => self.variables = variables_of(value),
             b"appnum" => {
