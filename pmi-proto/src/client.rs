@@ -159,6 +159,76 @@ impl Default for Client {
     }
 }
 
+/// One program of a spawn.
+#[derive(Debug, Clone, Copy)]
+pub struct SpawnProgram<'a> {
+    /// Its path or name.
+    pub command: &'a [u8],
+    /// What follows the name.
+    pub arguments: &'a [Vec<u8>],
+    /// How many processes of it.
+    pub processes: u32,
+    /// Info keys and their values.
+    pub info: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+/// Requests of many lines, and those that only MPD answers.
+impl Client {
+    /// Spawns these programs as one job, with pairs that are in its KVS from its start.
+    pub fn spawn(&self, programs: &[SpawnProgram<'_>], preput: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+        let mut blocks = Vec::new();
+        let decimal = |number: usize| number.to_string().into_bytes();
+        for (index, program) in programs.iter().enumerate() {
+            block_line(&mut blocks, "mcmd", b"spawn");
+            block_line(&mut blocks, "nprocs", program.processes.to_string().as_bytes());
+            block_line(&mut blocks, "execname", program.command);
+            block_line(&mut blocks, "totspawns", &decimal(programs.len()));
+            block_line(&mut blocks, "spawnssofar", &decimal(index + 1));
+            for (number, argument) in program.arguments.iter().enumerate() {
+                block_line(&mut blocks, &format!("arg{}", number + 1), argument);
+            }
+            block_line(&mut blocks, "argcnt", &decimal(program.arguments.len()));
+            block_line(&mut blocks, "preput_num", &decimal(preput.len()));
+            for (number, (key, value)) in preput.iter().enumerate() {
+                block_line(&mut blocks, &format!("preput_key_{number}"), key);
+                block_line(&mut blocks, &format!("preput_val_{number}"), value);
+            }
+            block_line(&mut blocks, "info_num", &decimal(program.info.len()));
+            for (number, (key, value)) in program.info.iter().enumerate() {
+                block_line(&mut blocks, &format!("info_key_{number}"), key);
+                block_line(&mut blocks, &format!("info_val_{number}"), value);
+            }
+            blocks.extend_from_slice(b"endcmd\n");
+        }
+        blocks
+    }
+
+    /// Wants a signal sent to a rank of the job.
+    pub fn signal_rank(&self, rank: u32, signal: i32) -> Vec<u8> {
+        let (rank, signal) = (rank.to_string(), signal.to_string());
+        line("mpd_signal", &[("rank", rank.as_bytes()), ("signal", signal.as_bytes())])
+    }
+
+    /// What a reply says to [`signal_rank`](Self::signal_rank); `None` if it is none to that.
+    pub fn signal_result(reply: &Reply) -> Option<Result<(), Refusal>> {
+        if let Reply::Refused { command, refusal } = reply
+            && command == b"mpd_signal"
+        {
+            return Some(Err(refusal.clone()));
+        }
+        let Reply::NotUnderstood(line) = reply else { return None };
+        line.starts_with(b"cmd=mpd_signal_result rc=0").then_some(Ok(()))
+    }
+}
+
+fn block_line(blocks: &mut Vec<u8>, key: &str, value: &[u8]) {
+    debug_assert!(!value.contains(&b'\n'), "a value is one line");
+    blocks.extend_from_slice(key.as_bytes());
+    blocks.push(b'=');
+    blocks.extend_from_slice(value);
+    blocks.push(b'\n');
+}
+
 fn line(name: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
     let mut line = format!("cmd={name}").into_bytes();
     for (key, value) in pairs {
@@ -213,5 +283,36 @@ mod tests {
         line.push(b'\n');
         client.receive(&line);
         assert!(matches!(client.poll_reply(), Some(Reply::NotUnderstood(_))));
+    }
+
+    #[test]
+    fn a_spawn_is_a_block_for_each_program() {
+        let pair = |key: &str, value: &str| (key.into(), value.into());
+        let first = SpawnProgram {
+            command: b"bin/a",
+            arguments: &[b"x y".to_vec(), Vec::new()],
+            processes: 2,
+            info: &[pair("wdir", "/tmp")],
+        };
+        let second = SpawnProgram { command: b"b", arguments: &[], processes: 1, info: &[] };
+        let blocks = Client::new().spawn(&[first, second], &[pair("PORT", "p#1")]);
+        let expected = "mcmd=spawn\nnprocs=2\nexecname=bin/a\ntotspawns=2\nspawnssofar=1\narg1=x y\narg2=\n\
+            argcnt=2\npreput_num=1\npreput_key_0=PORT\npreput_val_0=p#1\ninfo_num=1\ninfo_key_0=wdir\n\
+            info_val_0=/tmp\nendcmd\nmcmd=spawn\nnprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\n\
+            preput_num=1\npreput_key_0=PORT\npreput_val_0=p#1\ninfo_num=0\nendcmd\n";
+        assert_eq!(String::from_utf8(blocks).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_signal_for_a_rank_is_answered_by_yes_or_no() {
+        let mut client = Client::new();
+        assert_eq!(client.signal_rank(7, 10), b"cmd=mpd_signal rank=7 signal=10\n");
+        client.receive(
+            b"cmd=mpd_signal_result rc=0\ncmd=mpd_signal_result rc=-1 msg=no\ncmd=barrier_out\n",
+        );
+        let mut next = || Client::signal_result(&client.poll_reply().unwrap());
+        assert_eq!(next(), Some(Ok(())));
+        assert_eq!(next(), Some(Err(Refusal { rc: -1, msg: b"no".into() })));
+        assert_eq!(next(), None);
     }
 }
