@@ -258,10 +258,12 @@ fn wrong(request: &'static str, reply: &Reply) -> Error {
     Error::NotUnderstood { request, answer }
 }
 
-/// How long a value may be, with its zero, so that neither the put with the longest key nor the
-/// answer to a get passes the longest line. Older servers, and clients, have no room for more.
+/// How long a value may be, with its zero, so that with the longest key neither its put nor the
+/// answers that give it back pass the longest line. Older servers have no room for more.
 fn fitting_value(job: usize, key: usize) -> usize {
     let put = "cmd=put kvsname= key= value=".len() + job + key.saturating_sub(1);
     let got = "cmd=get_result rc=0 msg=success value=".len();
-    (MAX_REPLY + 1).saturating_sub(put.max(got))
+    let indexed = "cmd=getbyidx_results rc=0 nextidx=1234567890 key= val=".len();
+    let indexed = indexed + key.saturating_sub(1);
+    (MAX_REPLY + 1).saturating_sub(put.max(got).max(indexed))
 }
