@@ -49,6 +49,7 @@ fn conversation(stream: &[u8], cuts: &[u8]) -> (Vec<Operation>, Vec<u8>) {
         size: 4,
         appnum: 0,
         universe_size: Some(8),
+        spawner: None,
     };
     let mut session = Session::new(facts);
     let (mut operations, mut output) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 
 use pmi_client::c::{ERR_INVALID_ARG, array, code, int, room, set_text, text};
-use pmi_client::{Pair, Program};
+use pmi_client::{Pair, SpawnCommand, SpawnRequest};
 
 use crate::client;
 
@@ -89,30 +89,31 @@ pub unsafe extern "C" fn PMI_Spawn_multiple(
         if count <= 0 {
             return Err(ERR_INVALID_ARG);
         }
-        let mut programs = Vec::new();
+        let mut request = SpawnRequest::default();
         // SAFETY: the caller vouches for all arrays and texts; arrays that may be left out are
         // looked at only where they are not NULL.
-        let preput = unsafe {
+        unsafe {
             let commands = array(cmds, count).ok_or(ERR_INVALID_ARG)?;
-            let processes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
+            let sizes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
             let arguments = array(argvs, count);
             let infos = array(info_keyval_sizesp, count).zip(array(info_keyval_vectors, count));
             for (index, &command) in commands.iter().enumerate() {
                 let info = match infos {
-                    Some((sizes, vectors)) => pairs(vectors[index], sizes[index])?,
+                    Some((counts, vectors)) => pairs(vectors[index], counts[index])?,
                     None => Vec::new(),
                 };
-                programs.push(Program {
-                    command: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
-                    arguments: arguments.map_or_else(Vec::new, |all| texts(all[index])),
-                    processes: u32::try_from(processes[index]).map_err(|_| ERR_INVALID_ARG)?,
+                request.commands.push(SpawnCommand {
+                    program: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
+                    args: arguments.map_or_else(Vec::new, |all| texts(all[index])),
+                    size: u32::try_from(sizes[index]).map_err(|_| ERR_INVALID_ARG)?,
                     info,
                 });
             }
-            pairs(preput_keyval_vector, preput_keyval_size)?
-        };
-        let spawned = client()?.spawn(&programs, &preput)?;
-        let total = programs.iter().map(|program| program.processes).fold(0, u32::saturating_add);
+            request.preput = pairs(preput_keyval_vector, preput_keyval_size)?;
+        }
+        let spawned = client()?.spawn(&request)?;
+        let total =
+            request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
         // SAFETY: the caller vouches for the room, or there is none.
         if let Some(room) = unsafe { room(errors, int(total)) } {
             tell(room, &spawned.codes);

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use pmi_client::c::{ERR_INVALID_ARG, ERR_INVALID_LENGTH, array, code, int, room, set_text, text};
-use pmi_client::{Pair, Program};
+use pmi_client::{Pair, SpawnCommand, SpawnRequest};
 
 use crate::client;
 
@@ -47,12 +47,12 @@ pub unsafe extern "C" fn PMI2_Job_Spawn(
         if count <= 0 {
             return Err(ERR_INVALID_ARG);
         }
-        let mut programs = Vec::new();
+        let mut request = SpawnRequest::default();
         // SAFETY: the caller vouches for all arrays and texts; arrays that may be left out are
         // looked at only where they are not NULL.
-        let preput = unsafe {
+        unsafe {
             let commands = array(cmds, count).ok_or(ERR_INVALID_ARG)?;
-            let processes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
+            let sizes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
             let arguments = array(argcs, count).zip(array(argvs, count));
             let infos = array(info_keyval_sizes, count).zip(array(info_keyval_vectors, count));
             for (index, &command) in commands.iter().enumerate() {
@@ -61,25 +61,24 @@ pub unsafe extern "C" fn PMI2_Job_Spawn(
                     None => Vec::new(),
                 };
                 let info = match infos {
-                    Some((sizes, vectors)) => vector(vectors[index], sizes[index])?,
+                    Some((counts, vectors)) => vector(vectors[index], counts[index])?,
                     None => Vec::new(),
                 };
-                programs.push(Program {
-                    command: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
-                    arguments,
-                    processes: u32::try_from(processes[index]).map_err(|_| ERR_INVALID_ARG)?,
+                request.commands.push(SpawnCommand {
+                    program: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
+                    args: arguments,
+                    size: u32::try_from(sizes[index]).map_err(|_| ERR_INVALID_ARG)?,
                     info,
                 });
             }
             let heads = array(preput_keyval_vector, preput_keyval_size).ok_or(ERR_INVALID_ARG)?;
-            let mut preput = Vec::new();
             for &head in heads {
-                preput.extend(pair(head)?);
+                request.preput.extend(pair(head)?);
             }
-            preput
-        };
-        let spawned = client()?.spawn(&programs, &preput)?;
-        let total = programs.iter().map(|program| program.processes).fold(0, u32::saturating_add);
+        }
+        let spawned = client()?.spawn(&request)?;
+        let total =
+            request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
         // SAFETY: the caller vouches for the rooms, or there are none.
         let (id, errors) = unsafe { (room(jobId, jobIdSize), room(errors, int(total))) };
         if let Some(room) = errors {

@@ -1,13 +1,13 @@
 //! The client as programs see it: one connection, and calls that wait.
 
-use pmi_proto::process_mapping;
+use pmi_proto::{SpawnRequest, process_mapping};
 
 use crate::alone::{Alone, MAPPING};
 use crate::environment::{Surroundings, Where};
 use crate::error::Error;
 use crate::frames::Frames;
 use crate::lines::Lines;
-use crate::server::{Limits, Pair, Place, Program, Ring, Server, Source, Spawned};
+use crate::server::{Limits, Pair, Place, Ring, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// Which version of PMI to speak.
@@ -206,26 +206,26 @@ impl Client {
         self.server.unpublish(service)
     }
 
-    /// Starts programs as a job of their own, whose key-value space holds `pairs` from its start.
+    /// Starts programs as a job of their own.
     ///
     /// # Errors
     /// Also when no process of it can be started.
-    pub fn spawn(&self, programs: &[Program], pairs: &[Pair]) -> Result<Spawned, Error> {
-        for program in programs {
-            self.check_text(&program.command)?;
-            for text in &program.arguments {
+    pub fn spawn(&self, request: &SpawnRequest) -> Result<Spawned, Error> {
+        for command in &request.commands {
+            self.check_text(&command.program)?;
+            for text in &command.args {
                 self.check_line(text)?;
             }
-            for (key, value) in &program.info {
+            for (key, value) in &command.info {
                 self.check_line(key)?;
                 self.check_line(value)?;
             }
         }
-        for (key, value) in pairs {
+        for (key, value) in &request.preput {
             self.check_key(key)?;
             self.check_value(value)?;
         }
-        self.server.spawn(programs, pairs)
+        self.server.spawn(request)
     }
 
     /// Lets the key-value space of another job be read.

@@ -8,12 +8,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pmi_proto::limits::{MAX_KEY, MAX_VALUE};
-use pmi_proto::pmi2::{Decoder, Message, Said};
-use pmi_proto::{Client as Codec, Reply};
+use pmi_proto::pmi2::{Decoder, Message, Request, Said};
+use pmi_proto::{Client as Codec, Reply, SpawnRequest};
 
 use crate::environment::Surroundings;
 use crate::error::Error;
-use crate::server::{Limits, Pair, Place, Program, Ring, Server, Source, Spawned};
+use crate::server::{Limits, Place, Ring, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// A conversation by messages.
@@ -31,7 +31,7 @@ pub(crate) struct Frames {
 struct Talk {
     decoder: Decoder,
     /// In the order of asking.
-    open: Vec<Request>,
+    open: Vec<Open>,
     /// How many requests there were.
     count: u64,
     /// Whether a thread is reading, for all.
@@ -41,7 +41,7 @@ struct Talk {
 }
 
 #[derive(Debug)]
-struct Request {
+struct Open {
     number: u64,
     has_token: bool,
     name: &'static str,
@@ -87,14 +87,27 @@ impl Frames {
 
     /// Sends a request and waits for its answer, which is a yes.
     fn ask(&self, name: &'static str, pairs: &[(&str, &[u8])]) -> Result<Message, Error> {
+        self.ask_by(name, |thrid| {
+            let mut message = Message::new(name);
+            if let Some(thrid) = thrid {
+                message.push("thrid", thrid);
+            }
+            for (key, value) in pairs {
+                message.push(key, *value);
+            }
+            message
+        })
+    }
+
+    /// As [`ask`](Self::ask), with a message that is made for the token.
+    fn ask_by(
+        &self,
+        name: &'static str,
+        message: impl FnOnce(Option<&[u8]>) -> Message,
+    ) -> Result<Message, Error> {
         let (number, has_token) = self.open(name)?;
-        let mut message = Message::new(name);
-        if has_token {
-            message.push("thrid", number.to_string());
-        }
-        for (key, value) in pairs {
-            message.push(key, *value);
-        }
+        let token = has_token.then(|| number.to_string());
+        let message = message(token.as_deref().map(str::as_bytes));
         let sent = encode(&message).and_then(|frame| self.wire.send(&frame));
         if let Err(error) = sent {
             self.talk().open.retain(|request| request.number != number);
@@ -110,7 +123,7 @@ impl Frames {
         }
         talk.count += 1;
         let (number, has_token) = (talk.count, !talk.open.is_empty());
-        talk.open.push(Request { number, has_token, name, answer: None });
+        talk.open.push(Open { number, has_token, name, answer: None });
         Ok((number, has_token))
     }
 
@@ -179,7 +192,7 @@ impl Talk {
 
     /// Gives an answer to its request; one that nobody waits for is dropped.
     fn settle(&mut self, message: Message) {
-        let named = |request: &Request| {
+        let named = |request: &Open| {
             message.command().strip_suffix(b"-response") == Some(request.name.as_bytes())
         };
         let mut open = self.open.iter_mut().filter(|request| request.answer.is_none());
@@ -265,11 +278,9 @@ impl Server for Frames {
         self.ask("name-unpublish", &[("name", service), ("infokeycount", b"0")]).map(drop)
     }
 
-    fn spawn(&self, programs: &[Program], pairs: &[Pair]) -> Result<Spawned, Error> {
-        let fields = spawn_fields(programs, pairs);
-        let fields: Vec<_> =
-            fields.iter().map(|(key, value)| (key.as_str(), value.as_slice())).collect();
-        let answer = self.ask("spawn", &fields)?;
+    fn spawn(&self, request: &SpawnRequest) -> Result<Spawned, Error> {
+        let answer =
+            self.ask_by("spawn", |thrid| Request::Spawn(request.clone()).message(thrid))?;
         let codes = answer.get("errcodes").unwrap_or_default();
         Ok(Spawned {
             job: answer.get("jobid").map(<[u8]>::to_vec),
@@ -315,33 +326,6 @@ impl Server for Frames {
     fn finalize(&self) -> Result<(), Error> {
         self.ask("finalize", &[]).map(drop)
     }
-}
-
-/// The pairs of a spawn. Those of one program follow its `subcmd`.
-fn spawn_fields(programs: &[Program], pairs: &[Pair]) -> Vec<(String, Vec<u8>)> {
-    let mut fields = Vec::new();
-    let mut field = |key: String, value: &[u8]| fields.push((key, value.to_vec()));
-    let decimal = |number: usize| number.to_string().into_bytes();
-    field("ncmds".into(), &decimal(programs.len()));
-    field("preputcount".into(), &decimal(pairs.len()));
-    for (number, (key, value)) in pairs.iter().enumerate() {
-        field(format!("ppkey{number}"), key);
-        field(format!("ppval{number}"), value);
-    }
-    for program in programs {
-        field("subcmd".into(), &program.command);
-        field("maxprocs".into(), program.processes.to_string().as_bytes());
-        field("argc".into(), &decimal(program.arguments.len()));
-        for (number, argument) in program.arguments.iter().enumerate() {
-            field(format!("argv{number}"), argument);
-        }
-        field("infokeycount".into(), &decimal(program.info.len()));
-        for (number, (key, value)) in program.info.iter().enumerate() {
-            field(format!("infokey{number}"), key);
-            field(format!("infoval{number}"), value);
-        }
-    }
-    fields
 }
 
 fn read_line(wire: &Wire, decoder: &mut Decoder) -> Result<Reply, Error> {

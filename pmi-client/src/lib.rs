@@ -36,4 +36,5 @@ pub mod c;
 
 pub use client::{Client, Version};
 pub use error::Error;
-pub use server::{Limits, Pair, Place, Program, Ring, Source, Spawned};
+pub use pmi_proto::{SpawnCommand, SpawnRequest};
+pub use server::{Limits, Pair, Place, Ring, Source, Spawned};

@@ -5,13 +5,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pmi_proto::client::SpawnProgram;
 use pmi_proto::limits::MAX_REPLY;
-use pmi_proto::{Client as Codec, Refusal, Reply, Setting};
+use pmi_proto::{Client as Codec, Refusal, Reply, Setting, SpawnRequest};
 
 use crate::environment::Surroundings;
 use crate::error::Error;
-use crate::server::{Limits, Pair, Place, Program, Server, Source, Spawned};
+use crate::server::{Limits, Pair, Place, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// A conversation by lines.
@@ -160,17 +159,8 @@ impl Server for Lines {
         }
     }
 
-    fn spawn(&self, programs: &[Program], pairs: &[Pair]) -> Result<Spawned, Error> {
-        let programs: Vec<_> = programs
-            .iter()
-            .map(|program| SpawnProgram {
-                command: &program.command,
-                arguments: &program.arguments,
-                processes: program.processes,
-                info: &program.info,
-            })
-            .collect();
-        match self.ask("spawn", |codec| codec.spawn(&programs, pairs))? {
+    fn spawn(&self, request: &SpawnRequest) -> Result<Spawned, Error> {
+        match self.ask("spawn", |codec| codec.spawn(request))? {
             Reply::SpawnResult(Ok(codes)) => Ok(Spawned { job: None, codes }),
             Reply::SpawnResult(Err(refusal)) => Err(refused("spawn", refusal)),
             other => Err(wrong("spawn", &other)),

@@ -3,6 +3,8 @@
 //! One implementation for each version, and one for a process without a manager. What they are
 //! given has been checked; what one of them cannot do, it leaves to the default.
 
+use pmi_proto::SpawnRequest;
+
 use crate::error::Error;
 
 /// A key or service, and what it stands for.
@@ -32,19 +34,6 @@ pub struct Limits {
     pub key: usize,
     /// A value.
     pub value: usize,
-}
-
-/// One program of those that are spawned together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Program {
-    /// Its path or name.
-    pub command: Vec<u8>,
-    /// What follows the name.
-    pub arguments: Vec<Vec<u8>>,
-    /// How many processes of it.
-    pub processes: u32,
-    /// Where and how, like `wdir` and `host`.
-    pub info: Vec<Pair>,
 }
 
 /// A job that was spawned.
@@ -93,7 +82,7 @@ pub(crate) trait Server: Send + Sync {
 
     fn unpublish(&self, service: &[u8]) -> Result<(), Error>;
 
-    fn spawn(&self, _programs: &[Program], _pairs: &[Pair]) -> Result<Spawned, Error> {
+    fn spawn(&self, _request: &SpawnRequest) -> Result<Spawned, Error> {
         Err(Error::Unsupported("spawning"))
     }
 

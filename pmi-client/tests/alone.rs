@@ -1,6 +1,6 @@
 //! A process that nobody has started as part of a job.
 
-use pmi_client::{Client, Error, Version};
+use pmi_client::{Client, Error, SpawnRequest, Version};
 
 #[test]
 fn a_process_alone_is_rank_0_of_1_in_either_version() {
@@ -18,7 +18,7 @@ fn a_process_alone_is_rank_0_of_1_in_either_version() {
         assert!(matches!(client.signal_rank(1, 10), Err(Error::Refused { .. })));
         // Signal 0 only asks whether the process is there; it is no signal to send.
         assert!(client.signal_rank(0, 0).is_err());
-        assert!(matches!(client.spawn(&[], &[]), Err(Error::Unsupported(_))));
+        assert!(matches!(client.spawn(&SpawnRequest::default()), Err(Error::Unsupported(_))));
         client.finalize().unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-use pmi_client::{Client, Error, Program, Version};
+use pmi_client::{Client, Error, SpawnCommand, SpawnRequest, Version};
 use pmi_proto::pmi2::{Decoder, Message, Said};
 
 /// The server's end of one conversation.
@@ -228,14 +228,15 @@ fn a_spawn_names_programs_in_order() {
         request
     });
     let pair = |key: &str, value: &str| (key.into(), value.into());
-    let first = Program {
-        command: b"/bin/a".into(),
-        arguments: vec![b"x;y".into()],
-        processes: 2,
+    let first = SpawnCommand {
+        program: b"/bin/a".into(),
+        args: vec![b"x;y".into()],
+        size: 2,
         info: vec![pair("wdir", "/tmp")],
     };
-    let second = Program { command: b"b".into(), processes: 1, ..Program::default() };
-    let spawned = client.spawn(&[first, second], &[pair("PORT", "p")]).unwrap();
+    let second = SpawnCommand { program: b"b".into(), size: 1, ..SpawnCommand::default() };
+    let request = SpawnRequest { commands: vec![first, second], preput: vec![pair("PORT", "p")] };
+    let spawned = client.spawn(&request).unwrap();
     assert_eq!((spawned.job, spawned.codes), (Some(b"kvs_2".to_vec()), vec![0, 0]));
     let request = server.join().unwrap();
     let pairs: Vec<_> = request

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 
-use pmi_client::{Client, Error, Program, Version};
-use pmi_proto::{Answer, Facts, Kvs, Operation, Session};
+use pmi_client::{Client, Error, SpawnCommand, SpawnRequest, Version};
+use pmi_proto::{Answer, Facts, Kvs, Operation, Session, Spawned, Ticket};
 
 /// What the ranks of a job share.
 struct Job {
@@ -35,6 +35,7 @@ impl Job {
             size: self.size,
             appnum: 3,
             universe_size: Some(9),
+            spawner: None,
         };
         let mut session = Session::new(facts);
         let (mut notices, mut buffer) = (Vec::new(), [0; 7]);
@@ -44,8 +45,8 @@ impl Job {
                 return notices;
             }
             session.receive(&buffer[..read]);
-            while let Some(operation) = session.poll_operation() {
-                self.perform(&mut session, operation, &mut notices);
+            while let Some((ticket, operation)) = session.poll_operation() {
+                self.perform(&mut session, ticket, operation, &mut notices);
             }
             let written = session.output().len();
             stream.write_all(session.output()).unwrap();
@@ -53,30 +54,44 @@ impl Job {
         }
     }
 
-    fn perform(&self, session: &mut Session, operation: Operation, notices: &mut Vec<Operation>) {
+    fn perform(
+        &self,
+        session: &mut Session,
+        ticket: Ticket,
+        operation: Operation,
+        notices: &mut Vec<Operation>,
+    ) {
         let (mut kvs, mut names) = (self.kvs.lock().unwrap(), self.names.lock().unwrap());
         match operation {
-            Operation::Put { key, value } => session.answer(Answer::Put(kvs.put(&key, &value))),
-            Operation::Get { key } => session.answer(Answer::Get(kvs.get(&key))),
+            Operation::Put { key, value } => {
+                session.answer(ticket, Answer::Put(kvs.put(&key, &value)))
+            }
+            Operation::Get { key } => session.answer(ticket, Answer::Get(kvs.get(&key))),
             Operation::GetByIndex { index } => {
-                session.answer(Answer::GetByIndex(kvs.get_index(index)));
+                session.answer(ticket, Answer::GetByIndex(kvs.get_index(index)));
             }
             Operation::Publish { name, value } => {
                 let is_new = names.insert(name, value).is_none();
-                session.answer(Answer::Published(is_new.then_some(()).ok_or("taken")));
+                session.answer(ticket, Answer::Published(is_new.then_some(()).ok_or("taken")));
             }
             Operation::Lookup { name } => {
                 let found = names.get(&name).map(Vec::as_slice);
-                session.answer(Answer::Found(found.ok_or("unknown")));
+                session.answer(ticket, Answer::Found(found.ok_or("unknown")));
             }
             Operation::Unpublish { name } => {
                 let found = names.remove(&name).map(drop);
-                session.answer(Answer::Unpublished(found.ok_or("unknown")));
+                session.answer(ticket, Answer::Unpublished(found.ok_or("unknown")));
             }
             Operation::Fence => {
                 drop((kvs, names));
                 self.fence.wait();
-                session.answer(Answer::Fence);
+                session.answer(ticket, Answer::Fence);
+            }
+            Operation::Spawn(request) => {
+                let errors: Vec<_> =
+                    request.commands.iter().map(|command| command.args.len() as i32).collect();
+                let spawned = Spawned { jobid: "kvs_8_0", errors: &errors };
+                session.answer(ticket, Answer::Spawned(Ok(spawned)));
             }
             other => notices.push(other),
         }
@@ -160,9 +175,17 @@ fn what_a_line_cannot_carry_is_refused_before_it_is_said() {
         assert!(matches!(client.put(b"k", value.as_bytes()), Err(Error::InvalidValue)));
     }
     assert!(matches!(client.publish(b"", b"p"), Err(Error::InvalidText)));
-    let program =
-        Program { command: b"x".into(), arguments: vec![b"a\nb".into()], ..<_>::default() };
-    assert!(matches!(client.spawn(&[program], &[]), Err(Error::InvalidText)));
+    let command = SpawnCommand {
+        program: b"x".into(),
+        args: vec![
+            b"a
+b"
+            .into(),
+        ],
+        ..<_>::default()
+    };
+    let request = SpawnRequest { commands: vec![command], ..<_>::default() };
+    assert!(matches!(client.spawn(&request), Err(Error::InvalidText)));
     client.put(b"k", b"still here").unwrap();
 }
 
@@ -175,6 +198,19 @@ fn names_are_published_found_and_taken_back() {
     assert_eq!(client.lookup(b"my service").unwrap(), b"p");
     client.unpublish(b"my service").unwrap();
     assert!(matches!(client.lookup(b"my service"), Err(Error::Refused { .. })));
+}
+
+#[test]
+fn a_spawn_tells_what_came_of_each_process() {
+    let job = Job::new(1);
+    let (client, _server) = rank(&job, 0);
+    let first = SpawnCommand { program: b"x".into(), size: 1, ..<_>::default() };
+    let second = SpawnCommand { args: vec![b"a b".into(), b"".into()], ..first.clone() };
+    let request = SpawnRequest {
+        commands: vec![first, second],
+        preput: vec![(b"PORT".into(), b"p#1".into())],
+    };
+    assert_eq!(client.spawn(&request).unwrap().codes, [0, 2]);
 }
 
 #[test]

@@ -6,9 +6,11 @@
 
 use std::collections::VecDeque;
 
+pub use crate::error::Refusal;
 use crate::input::{InputBuffer, TooLong};
 use crate::limits::MAX_REPLY;
-pub use crate::reply::{IndexedEntry, Refusal, Reply, Setting};
+pub use crate::pmi1::reply::{IndexedEntry, Reply, Setting};
+use crate::spawn::SpawnRequest;
 
 /// The client's side of one conversation.
 ///
@@ -159,42 +161,29 @@ impl Default for Client {
     }
 }
 
-/// One program of a spawn.
-#[derive(Debug, Clone, Copy)]
-pub struct SpawnProgram<'a> {
-    /// Its path or name.
-    pub command: &'a [u8],
-    /// What follows the name.
-    pub arguments: &'a [Vec<u8>],
-    /// How many processes of it.
-    pub processes: u32,
-    /// Info keys and their values.
-    pub info: &'a [(Vec<u8>, Vec<u8>)],
-}
-
 /// Requests of many lines, and those that only MPD answers.
 impl Client {
-    /// Spawns these programs as one job, with pairs that are in its KVS from its start.
-    pub fn spawn(&self, programs: &[SpawnProgram<'_>], preput: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    /// Wants a job started.
+    pub fn spawn(&self, request: &SpawnRequest) -> Vec<u8> {
         let mut blocks = Vec::new();
         let decimal = |number: usize| number.to_string().into_bytes();
-        for (index, program) in programs.iter().enumerate() {
+        for (index, command) in request.commands.iter().enumerate() {
             block_line(&mut blocks, "mcmd", b"spawn");
-            block_line(&mut blocks, "nprocs", program.processes.to_string().as_bytes());
-            block_line(&mut blocks, "execname", program.command);
-            block_line(&mut blocks, "totspawns", &decimal(programs.len()));
+            block_line(&mut blocks, "nprocs", command.size.to_string().as_bytes());
+            block_line(&mut blocks, "execname", &command.program);
+            block_line(&mut blocks, "totspawns", &decimal(request.commands.len()));
             block_line(&mut blocks, "spawnssofar", &decimal(index + 1));
-            for (number, argument) in program.arguments.iter().enumerate() {
+            for (number, argument) in command.args.iter().enumerate() {
                 block_line(&mut blocks, &format!("arg{}", number + 1), argument);
             }
-            block_line(&mut blocks, "argcnt", &decimal(program.arguments.len()));
-            block_line(&mut blocks, "preput_num", &decimal(preput.len()));
-            for (number, (key, value)) in preput.iter().enumerate() {
+            block_line(&mut blocks, "argcnt", &decimal(command.args.len()));
+            block_line(&mut blocks, "preput_num", &decimal(request.preput.len()));
+            for (number, (key, value)) in request.preput.iter().enumerate() {
                 block_line(&mut blocks, &format!("preput_key_{number}"), key);
                 block_line(&mut blocks, &format!("preput_val_{number}"), value);
             }
-            block_line(&mut blocks, "info_num", &decimal(program.info.len()));
-            for (number, (key, value)) in program.info.iter().enumerate() {
+            block_line(&mut blocks, "info_num", &decimal(command.info.len()));
+            for (number, (key, value)) in command.info.iter().enumerate() {
                 block_line(&mut blocks, &format!("info_key_{number}"), key);
                 block_line(&mut blocks, &format!("info_val_{number}"), value);
             }
@@ -249,6 +238,7 @@ fn line(name: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spawn::SpawnCommand;
 
     #[test]
     fn requests_are_written_as_mpich_writes_them() {
@@ -288,14 +278,16 @@ mod tests {
     #[test]
     fn a_spawn_is_a_block_for_each_program() {
         let pair = |key: &str, value: &str| (key.into(), value.into());
-        let first = SpawnProgram {
-            command: b"bin/a",
-            arguments: &[b"x y".to_vec(), Vec::new()],
-            processes: 2,
-            info: &[pair("wdir", "/tmp")],
+        let first = SpawnCommand {
+            program: b"bin/a".into(),
+            args: vec![b"x y".into(), Vec::new()],
+            size: 2,
+            info: vec![pair("wdir", "/tmp")],
         };
-        let second = SpawnProgram { command: b"b", arguments: &[], processes: 1, info: &[] };
-        let blocks = Client::new().spawn(&[first, second], &[pair("PORT", "p#1")]);
+        let second = SpawnCommand { program: b"b".into(), size: 1, ..SpawnCommand::default() };
+        let request =
+            SpawnRequest { commands: vec![first, second], preput: vec![pair("PORT", "p#1")] };
+        let blocks = Client::new().spawn(&request);
         let expected = "mcmd=spawn\nnprocs=2\nexecname=bin/a\ntotspawns=2\nspawnssofar=1\narg1=x y\narg2=\n\
             argcnt=2\npreput_num=1\npreput_key_0=PORT\npreput_val_0=p#1\ninfo_num=1\ninfo_key_0=wdir\n\
             info_val_0=/tmp\nendcmd\nmcmd=spawn\nnprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\n\

@@ -1,11 +1,11 @@
-//! What can be wrong with a client's line, and with a put.
+//! What can be wrong with a client's line or message, and with a put.
 //!
 //! The texts are for a manager's log. What the client is told is one word, [`ProtocolError::msg`].
 //! Nothing here ends a connection: the session says which errors are fatal.
 
 use crate::limits::{MAX_EXCERPT, MAX_FRAME, MAX_KEY, MAX_LINE, MAX_VALUE};
 
-/// A client's line, or stream, that is not PMI-1 as we speak it.
+/// A client's line, message or stream that is not PMI as we speak it.
 ///
 /// Texts taken from the client are bounded and printable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,8 +48,9 @@ pub enum ProtocolError {
         /// What it was given.
         value: String,
     },
-    /// The client asked for a PMI version other than 1.
-    #[error("client speaks PMI {version}, only PMI 1 is served")]
+    /// The client asked for another PMI version than 1 and 2, or for one while it awaits answers in
+    /// the other.
+    #[error("client wants PMI {version}, which is not served now")]
     UnsupportedVersion {
         /// The version asked for.
         version: u32,
@@ -89,10 +90,28 @@ pub enum ProtocolError {
         length: usize,
     },
     /// The value is longer than advertised.
-    #[error("put: value of {length} bytes, at most {} are allowed", MAX_VALUE - 1)]
+    #[error("{command}: value of {length} bytes, at most {} are allowed", MAX_VALUE - 1)]
     ValueTooLong {
+        /// The command of the line.
+        command: &'static str,
         /// Length of the value in bytes.
         length: usize,
+    },
+    /// A spawn is larger than [`MAX_SPAWN_BYTES`](crate::limits::MAX_SPAWN_BYTES), or has more than
+    /// [`MAX_SPAWN_LINES`](crate::limits::MAX_SPAWN_LINES).
+    #[error("spawn: more arguments and hints than are taken")]
+    SpawnTooLarge,
+    /// A client of PMI-2 has more requests open than [`MAX_OPEN`](crate::limits::MAX_OPEN).
+    #[error("{command}: too many requests are open")]
+    TooManyOpen {
+        /// The command of the message.
+        command: &'static str,
+    },
+    /// A client of PMI-2 is in a fence, or a ring, already.
+    #[error("{command}: the rank is in a fence already")]
+    InFence {
+        /// The command of the message.
+        command: &'static str,
     },
     /// A client put a key that only the process manager may set.
     #[error("put: key {key} is reserved")]
@@ -112,8 +131,8 @@ pub enum ProtocolError {
     /// The client sent far more than its one request without waiting for the answer.
     #[error("client keeps sending without waiting for answers")]
     TooMuchPending,
-    /// The stream ended within a line.
-    #[error("stream ended within a line, after {length} bytes of it")]
+    /// The stream ended within a line or message.
+    #[error("stream ended within a line or message, after {length} bytes of it")]
     PartialLine {
         /// How many bytes of it had come.
         length: usize,
@@ -139,6 +158,9 @@ impl ProtocolError {
             Self::EmptyKey { .. } => "empty_key",
             Self::KeyTooLong { .. } => "key_too_long",
             Self::ValueTooLong { .. } => "value_too_long",
+            Self::SpawnTooLarge => "spawn_too_large",
+            Self::TooManyOpen { .. } => "too_many_requests",
+            Self::InFence { .. } => "already_in_fence",
             Self::ReservedKey { .. } => "reserved_key",
             Self::BadFrame { .. } => "bad_frame",
             Self::LineTooLong => "line_too_long",
@@ -158,10 +180,14 @@ impl ProtocolError {
             | Self::NotInitialized { command }
             | Self::ForeignKvs { command, .. }
             | Self::EmptyKey { command }
-            | Self::KeyTooLong { command, .. } => Some(command),
+            | Self::KeyTooLong { command, .. }
+            | Self::ValueTooLong { command, .. }
+            | Self::TooManyOpen { command }
+            | Self::InFence { command } => Some(command),
             Self::UnsupportedVersion { .. } => Some("init"),
             Self::WrongRank { .. } => Some("initack"),
-            Self::ValueTooLong { .. } | Self::ReservedKey { .. } => Some("put"),
+            Self::ReservedKey { .. } => Some("put"),
+            Self::SpawnTooLarge => Some("spawn"),
             Self::NoCommand { .. }
             | Self::BadFrame { .. }
             | Self::LineTooLong
@@ -169,6 +195,21 @@ impl ProtocolError {
             | Self::PartialLine { .. }
             | Self::UnfinishedBlock => None,
         }
+    }
+}
+
+/// The server's no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Never 0.
+    pub rc: i32,
+    /// One word of explanation.
+    pub msg: Vec<u8>,
+}
+
+impl Refusal {
+    pub(crate) fn new(rc: i32, msg: impl Into<Vec<u8>>) -> Self {
+        Self { rc, msg: msg.into() }
     }
 }
 

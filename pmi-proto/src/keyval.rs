@@ -83,13 +83,18 @@ impl<'l> Attributes<'l> {
         Self::from_pairs(command, attributes, pairs)
     }
 
-    /// Checks pairs found otherwise, as those of a block are.
+    /// Pairs found otherwise; what is required is not looked for.
+    pub(crate) fn unchecked(command: &'static str, pairs: Vec<(&'static str, &'l [u8])>) -> Self {
+        Self { command, pairs }
+    }
+
+    /// Checks pairs found otherwise, as those of a message are.
     pub(crate) fn from_pairs(
         command: &'static str,
         attributes: &'static [Attribute],
         pairs: Vec<(&'static str, &'l [u8])>,
     ) -> Result<Self, ProtocolError> {
-        let found = Self { command, pairs };
+        let found = Self::unchecked(command, pairs);
         for attribute in attributes.iter().filter(|attribute| attribute.required) {
             found.bytes(attribute.name)?;
         }
@@ -98,6 +103,11 @@ impl<'l> Attributes<'l> {
 
     pub(crate) fn get(&self, name: &str) -> Option<&'l [u8]> {
         self.pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// How long all values are together.
+    pub(crate) fn length(&self) -> usize {
+        self.pairs.iter().map(|(_, value)| value.len()).sum()
     }
 
     /// The attribute's value; an error where it is missing.

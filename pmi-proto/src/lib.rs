@@ -18,25 +18,23 @@
 //!     size: 1,
 //!     appnum: 0,
 //!     universe_size: None,
+//!     spawner: None,
 //! };
 //! let mut session = Session::new(facts);
 //! let mut kvs = Kvs::new();
 //!
 //! session.receive(b"cmd=init pmi_version=1 pmi_subversion=1\n");
 //! session.receive(b"cmd=put kvsname=kvs_7_0 key=addr value=10.0.0.1 port=99\n");
-//! while let Some(operation) = session.poll_operation() {
+//! while let Some((ticket, operation)) = session.poll_operation() {
 //!     match operation {
-//!         Operation::Put { key, value } => session.answer(Answer::Put(kvs.put(&key, &value))),
-//!         Operation::Get { key } => session.answer(Answer::Get(kvs.get(&key))),
-//!         Operation::GetByIndex { index } => {
-//!             session.answer(Answer::GetByIndex(kvs.get_index(index)));
+//!         Operation::Put { key, value } => {
+//!             session.answer(ticket, Answer::Put(kvs.put(&key, &value)));
 //!         }
-//!         Operation::Publish { .. } => session.answer(Answer::Published(Err("no_name_server"))),
-//!         Operation::Lookup { .. } => session.answer(Answer::Found(Err("no_name_server"))),
-//!         Operation::Unpublish { .. } => session.answer(Answer::Unpublished(Err("no_name_server"))),
-//!         Operation::Fence => session.answer(Answer::Fence), // once all ranks have arrived
-//!         Operation::Initialized { .. } | Operation::Finalized => {}
-//!         Operation::Abort { .. } | Operation::Misbehaved { .. } => {}
+//!         Operation::Get { key } => session.answer(ticket, Answer::Get(kvs.get(&key))),
+//!         // Once all ranks have arrived.
+//!         Operation::Fence => session.answer(ticket, Answer::Fence),
+//!         Operation::Spawn(_) => session.answer(ticket, Answer::Spawned(Err("not_here"))),
+//!         other => println!("{other:?}"), // and so on
 //!     }
 //! }
 //! let replies = b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=put_result rc=0\n";
@@ -79,16 +77,15 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod command;
+mod attributes;
 mod environment;
 mod error;
 mod input;
 mod keyval;
 mod kvs;
-#[cfg(test)]
-mod protocol_table;
-mod reply;
+mod pmi1;
 mod session;
+mod spawn;
 
 pub mod client;
 pub mod limits;
@@ -96,8 +93,10 @@ pub mod pairs;
 pub mod pmi2;
 pub mod process_mapping;
 
+pub use attributes::NodeAttributes;
 pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
 pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
-pub use session::{Answer, Facts, Operation, Phase, Session};
+pub use session::{Answer, Dialect, Facts, Operation, Phase, Session, Ticket};
+pub use spawn::{SpawnCommand, SpawnRequest, Spawned};

@@ -33,6 +33,22 @@ pub const MAX_LINE: usize = 64 * 1024;
 /// The field could tell of a million; this is what Slurm's server takes.
 pub const MAX_FRAME: usize = 64 * 1024;
 
+/// How many bytes the blocks of one spawn may hold together.
+///
+/// Half of what Linux gives a program for its arguments and environment; a message of PMI-2 holds less
+/// by itself.
+pub const MAX_SPAWN_BYTES: usize = 1024 * 1024;
+
+/// How many blocks, arguments and lines of hints one spawn may have together.
+///
+/// A program with more of them reads a file.
+pub const MAX_SPAWN_LINES: usize = 8192;
+
+/// How many requests of one client of PMI-2 may wait for their answers.
+///
+/// Each is one thread's, and few programs have more threads in a call of PMI than a node has CPUs.
+pub const MAX_OPEN: usize = 256;
+
 /// How many bytes of undecoded input a session holds while the client has to wait.
 ///
 /// A client has one outstanding request, so nothing above one line is needed; four of the longest
@@ -58,6 +74,20 @@ pub const MAX_KVS_BYTES: usize = 64 * 1024 * 1024;
 ///
 /// Roughly the allocations around them, so that a million empty values are not free.
 pub const KVS_ENTRY_COST: usize = 96;
+
+/// How many bytes the node attributes of one job may hold on one node, keys, values and
+/// [`NODE_ATTRIBUTE_COST`] counted.
+///
+/// Libraries put the name of a segment or two; programs may put something for each rank of the node.
+pub const MAX_NODE_ATTRIBUTE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a node attribute counts beyond its key and its value: roughly the allocations around them.
+pub const NODE_ATTRIBUTE_COST: usize = 64;
+
+/// How many requests may wait for node attributes of one job on one node.
+///
+/// Every rank of a large node in [`MAX_OPEN`] threads would be more, and is no program.
+pub const MAX_NODE_WAITERS: usize = 16 * 1024;
 
 /// Longest value of `PMI_process_mapping` in bytes.
 ///

@@ -3,7 +3,7 @@
 mod manager;
 
 use manager::Manager;
-use pmi_proto::{Operation, Phase};
+use pmi_proto::{Dialect, Operation, Phase};
 
 /// Debian's MPICH 4.0.2, rank 0 of two on one node.
 const MPICH_4_0_2: &str = "
@@ -105,6 +105,8 @@ const LEGACY: &str = "
 <- cmd=kvs_destroyed rc=-1 msg=unknown_kvsname
 ";
 
+const FIRST: Operation = Operation::Initialized { first: true, dialect: Dialect::Pmi1 };
+
 /// Plays a transcript; the KVS holds what the manager and the other rank have put.
 fn play(transcript: &str) -> Manager {
     let mut manager = Manager::new();
@@ -130,7 +132,7 @@ fn play(transcript: &str) -> Manager {
 fn mpich_4_0_2_starts_as_it_did_in_the_lab() {
     let manager = play(MPICH_4_0_2);
     assert_eq!(manager.session.phase(), Phase::Finalized);
-    assert_eq!(manager.operations.first(), Some(&Operation::Initialized { first: true }));
+    assert_eq!(manager.operations.first(), Some(&FIRST));
     assert_eq!(manager.operations.last(), Some(&Operation::Finalized));
     let fences = manager.operations.iter().filter(|operation| **operation == Operation::Fence);
     assert_eq!(fences.count(), 4);
@@ -147,7 +149,7 @@ fn mpich_5_0_2_starts_as_it_did_in_the_lab() {
 #[test]
 fn a_client_by_port_is_told_its_rank_before_init() {
     let manager = play(PREAMBLE);
-    assert_eq!(manager.operations, [Operation::Initialized { first: true }]);
+    assert_eq!(manager.operations, [FIRST]);
 }
 
 #[test]

@@ -16,10 +16,11 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(key, value)| format!("cmd=put kvsname={KVSNAME} key={key} value={value}"));
     let get = "[a-c]{0,2}".prop_map(|key| format!("cmd=get kvsname={KVSNAME} key={key}"));
     let index = (0..4).prop_map(|index| format!("cmd=getbyidx kvsname={KVSNAME} idx={index}"));
-    let spawn = (1..3u32)
-        .prop_map(|n| format!("mcmd=spawn\ntotspawns=2\nspawnssofar={n}\narg1=cmd=x\nendcmd"));
+    let spawn = (1..3u32).prop_map(|n| {
+        format!("mcmd=spawn\nnprocs=1\nexecname=x\ntotspawns=2\nspawnssofar={n}\nendcmd")
+    });
     let odd = prop::sample::select(vec![
-        "cmd=init pmi_version=2 pmi_subversion=0",
+        "cmd=init pmi_version=3 pmi_subversion=0",
         "cmd=abort exitcode=3 message=so it goes",
         "cmd=initack pmiid=0",
         "mcmd=spawn",

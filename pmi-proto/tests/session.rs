@@ -4,16 +4,32 @@ mod manager;
 
 use manager::{KVSNAME, Manager, facts};
 use pmi_proto::limits::{MAX_BACKLOG, MAX_KEY, MAX_LINE, MAX_OUTPUT, MAX_REPLY, MAX_VALUE};
-use pmi_proto::{Answer, Operation, Phase, ProtocolError, Session};
+use pmi_proto::{Answer, Dialect, Operation, Phase, ProtocolError, Session, Ticket};
 
 const INIT: &str = "cmd=init pmi_version=1 pmi_subversion=1";
 const INIT_REPLY: &str = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
+
+const FIRST: Operation = Operation::Initialized { first: true, dialect: Dialect::Pmi1 };
+const AGAIN: Operation = Operation::Initialized { first: false, dialect: Dialect::Pmi1 };
+
+/// The next operation alone.
+fn poll(session: &mut Session) -> Option<Operation> {
+    session.poll_operation().map(|(_, operation)| operation)
+}
+
+/// The ticket of the fence that comes next.
+fn fence(session: &mut Session) -> Ticket {
+    let (ticket, operation) = session.poll_operation().unwrap();
+    assert_eq!(operation, Operation::Fence);
+    assert_eq!(session.fence(), Some(ticket));
+    ticket
+}
 
 /// A session past its init, with nothing polled since.
 fn ready() -> Session {
     let mut session = Session::new(facts());
     session.receive(format!("{INIT}\n").as_bytes());
-    assert_eq!(session.poll_operation(), Some(Operation::Initialized { first: true }));
+    assert_eq!(poll(&mut session), Some(FIRST));
     session.consume(session.output().len());
     session
 }
@@ -24,7 +40,7 @@ fn an_init_may_come_again_without_a_finalize() {
     manager.say(INIT);
     manager.say(&format!("cmd=put kvsname={KVSNAME} key=a value=1"));
     assert_eq!(manager.say(INIT), INIT_REPLY);
-    assert_eq!(manager.operations.last(), Some(&Operation::Initialized { first: false }));
+    assert_eq!(manager.operations.last(), Some(&AGAIN));
     let found = manager.say(&format!("cmd=get kvsname={KVSNAME} key=a"));
     assert_eq!(found, "cmd=get_result rc=0 msg=success value=1\n");
 }
@@ -39,9 +55,9 @@ fn every_subversion_is_told_1_1() {
 }
 
 #[test]
-fn pmi_2_is_refused_and_the_client_may_still_abort() {
+fn another_version_is_refused_and_the_client_may_still_abort() {
     let mut manager = Manager::new();
-    let reply = manager.say("cmd=init pmi_version=2 pmi_subversion=0");
+    let reply = manager.say("cmd=init pmi_version=3 pmi_subversion=0");
     assert_eq!(reply, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
     assert_eq!(manager.session.phase(), Phase::ExpectInit);
     assert_eq!(manager.say("cmd=abort exitcode=-1 message=PMI_Init failed"), "");
@@ -49,10 +65,10 @@ fn pmi_2_is_refused_and_the_client_may_still_abort() {
         manager.operations,
         [
             Operation::Misbehaved {
-                error: ProtocolError::UnsupportedVersion { version: 2 },
+                error: ProtocolError::UnsupportedVersion { version: 3 },
                 fatal: false
             },
-            Operation::Abort { code: -1, message: b"PMI_Init failed".into() },
+            Operation::Abort { code: -1, world: true, message: b"PMI_Init failed".into() },
         ]
     );
 }
@@ -72,10 +88,7 @@ fn an_init_after_finalize_begins_again() {
     assert_eq!(manager.say(INIT), INIT_REPLY);
     assert_eq!(manager.session.phase(), Phase::Ready);
     manager.say("cmd=finalize");
-    assert_eq!(
-        manager.operations,
-        [Operation::Finalized, Operation::Initialized { first: false }, Operation::Finalized]
-    );
+    assert_eq!(manager.operations, [Operation::Finalized, AGAIN, Operation::Finalized]);
 }
 
 #[test]
@@ -156,12 +169,12 @@ fn a_clean_end_is_not_reported() {
 fn complete_lines_before_the_end_are_served_after_it() {
     let mut session = ready();
     session.receive(b"cmd=barrier_in\ncmd=finalize\ncmd=f");
-    assert_eq!(session.poll_operation(), Some(Operation::Fence));
+    let ticket = fence(&mut session);
     session.end_of_stream();
-    assert_eq!(session.poll_operation(), None);
-    session.answer(Answer::Fence);
-    assert_eq!(session.poll_operation(), Some(Operation::Finalized));
-    assert_eq!(session.poll_operation(), None);
+    assert_eq!(poll(&mut session), None);
+    session.answer(ticket, Answer::Fence);
+    assert_eq!(poll(&mut session), Some(Operation::Finalized));
+    assert_eq!(poll(&mut session), None);
 }
 
 #[test]
@@ -184,21 +197,24 @@ fn nothing_is_served_before_the_outstanding_answer() {
     let mut session = ready();
     session.receive(b"cmd=barrier_in\ncmd=get_maxes\ncmd=finalize\n");
     assert_eq!(session.phase(), Phase::InFence);
-    assert_eq!(session.poll_operation(), Some(Operation::Fence));
-    assert_eq!(session.poll_operation(), None);
+    let ticket = fence(&mut session);
+    assert_eq!(poll(&mut session), None);
     assert_eq!(session.output(), b"");
-    session.answer(Answer::Fence);
+    session.answer(ticket, Answer::Fence);
     assert!(session.output().starts_with(b"cmd=barrier_out\ncmd=maxes "));
-    assert_eq!(session.poll_operation(), Some(Operation::Finalized));
+    assert_eq!(poll(&mut session), Some(Operation::Finalized));
 }
 
 #[test]
 fn an_abort_passes_a_fence_that_never_ends() {
     let mut session = ready();
     session.receive(b"cmd=barrier_in\ncmd=abort exitcode=7\ncmd=get_maxes\n");
-    assert_eq!(session.poll_operation(), Some(Operation::Fence));
-    assert_eq!(session.poll_operation(), Some(Operation::Abort { code: 7, message: vec![] }));
-    assert_eq!(session.poll_operation(), None);
+    fence(&mut session);
+    assert_eq!(
+        poll(&mut session),
+        Some(Operation::Abort { code: 7, world: true, message: vec![] })
+    );
+    assert_eq!(poll(&mut session), None);
     assert_eq!(session.phase(), Phase::InFence);
     assert_eq!(session.output(), b"");
 }
@@ -210,12 +226,12 @@ fn a_client_that_floods_a_waiting_session_is_cut_off() {
     for _ in 0..MAX_BACKLOG / MAX_LINE {
         session.receive(&b"cmd=get_maxes\n".repeat(MAX_LINE / 14));
     }
-    assert_eq!(session.poll_operation(), Some(Operation::Fence));
-    assert_eq!(session.poll_operation(), None);
+    let ticket = fence(&mut session);
+    assert_eq!(poll(&mut session), None);
     session.receive(&vec![b'\n'; MAX_LINE]);
     let flood = Operation::Misbehaved { error: ProtocolError::TooMuchPending, fatal: true };
-    assert_eq!(session.poll_operation(), Some(flood));
-    session.answer(Answer::Fence);
+    assert_eq!(poll(&mut session), Some(flood));
+    session.answer(ticket, Answer::Fence);
     assert_eq!(session.output(), b"cmd=barrier_out\n");
 }
 
@@ -324,8 +340,8 @@ fn a_value_of_several_lines_never_reaches_a_client() {
 fn a_full_kvs_is_told_to_the_client() {
     let mut session = ready();
     session.receive(format!("cmd=put kvsname={KVSNAME} key=a value=b\n").as_bytes());
-    session.poll_operation();
-    session.answer(Answer::Put(Err(pmi_proto::PutError::Full)));
+    let (ticket, _) = session.poll_operation().unwrap();
+    session.answer(ticket, Answer::Put(Err(pmi_proto::PutError::Full)));
     assert_eq!(session.output(), b"cmd=put_result rc=-1 msg=kvs_full\n");
 }
 
@@ -358,18 +374,38 @@ fn a_malformed_command_is_answered_in_the_form_of_its_reply() {
 }
 
 #[test]
-fn one_call_of_spawn_is_answered_once_whatever_its_blocks_hold() {
+fn one_call_of_spawn_is_one_operation_and_is_answered_once() {
     let mut manager = Manager::initialized();
     let block = |number: u32| {
         format!(
-            "mcmd=spawn\nnprocs=1\nexecname=a out\ntotspawns=2\nspawnssofar={number}\nargcnt=2\n\
+            "mcmd=spawn\nnprocs=2\nexecname=a out\ntotspawns=2\nspawnssofar={number}\nargcnt=2\n\
              arg1=cmd=abort exitcode=1\narg2=\npreput_num=0\ninfo_num=0\nendcmd"
         )
     };
     assert_eq!(manager.say(&block(1)), "");
-    assert_eq!(manager.say(&block(2)), "cmd=spawn_result rc=-1 msg=spawn_not_supported_yet\n");
     assert_eq!(manager.operations, []);
+    assert_eq!(manager.say(&block(2)), "cmd=spawn_result rc=0 errcodes=0,0,0,0\n");
+    let [Operation::Spawn(request)] = &manager.operations[..] else {
+        panic!("{:?}", manager.operations)
+    };
+    assert_eq!(request.commands.len(), 2);
+    assert_eq!(request.commands[1].args, [&b"cmd=abort exitcode=1"[..], b""]);
     assert_eq!(manager.say("cmd=get_appnum"), "cmd=appnum appnum=0\n");
+}
+
+#[test]
+fn a_spawn_that_is_too_large_is_refused_and_the_session_goes_on() {
+    let mut manager = Manager::initialized();
+    let arg = "x".repeat(MAX_LINE - 20);
+    let args: String = (1..=20).map(|number| format!("arg{number}={arg}\n")).collect();
+    let block = format!(
+        "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\nargcnt=20\n{args}endcmd"
+    );
+    assert_eq!(manager.say(&block), "cmd=spawn_result rc=-1 msg=spawn_too_large\n");
+    assert_eq!(manager.errors(), [(ProtocolError::SpawnTooLarge, false)]);
+    assert_eq!(manager.say("cmd=get_appnum"), "cmd=appnum appnum=0\n");
+    let block = "mcmd=spawn\nnprocs=0\nexecname=a\ntotspawns=1\nspawnssofar=1\nendcmd";
+    assert_eq!(manager.say(block), "cmd=spawn_result rc=-1 msg=bad_number\n");
 }
 
 #[test]
@@ -400,5 +436,9 @@ fn names_are_published_looked_up_and_taken_back_by_the_manager() {
 #[should_panic(expected = "does not answer")]
 #[cfg(debug_assertions)]
 fn an_answer_nobody_asked_for_is_the_caller_s_error() {
-    ready().answer(Answer::Fence);
+    let mut session = ready();
+    session.receive(b"cmd=barrier_in\n");
+    let ticket = fence(&mut session);
+    session.answer(ticket, Answer::Fence);
+    session.answer(ticket, Answer::Fence);
 }

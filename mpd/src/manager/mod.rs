@@ -7,6 +7,7 @@
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
 //! | [`branches`] | the links of the job tree; [`above`] waits for the specification from there |
+//! | [`attributes`] | what ranks on one host tell each other, and rings, both of PMI-2 |
 //! | [`names`] | what ranks want to publish, find and take back |
 //! | [`staging`] | programs on their way to hosts that lack them |
 //! | [`memory`] | who goes first when memory runs out |
@@ -14,6 +15,7 @@
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
 mod above;
+mod attributes;
 mod branches;
 mod clients;
 mod console;
@@ -65,6 +67,7 @@ use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Kvs};
 
+use self::attributes::Attributes;
 use self::branches::Branches;
 use self::clients::{End, TOKENS};
 use self::console::Console;
@@ -169,6 +172,7 @@ struct Process {
     labels: Vec<Vec<u8>>,
     feed: Feed,
     kvs: Kvs,
+    attributes: Attributes,
     /// Keys put here or below since the last fence, of which the other hosts are to hear.
     fresh: BTreeSet<Vec<u8>>,
     /// Ranks whose PMI misbehaviour the user was told.
@@ -278,8 +282,7 @@ impl Process {
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
-        let share = order.shares.get(place).context("no share is ours")?;
-        let clients = Ranks::new(&share.ranks);
+        let clients = Ranks::new(&order.shares.get(place).context("no share is ours")?.ranks);
         let groups = start::group_keys(&spec, &order, clients.all());
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
         let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
@@ -314,6 +317,7 @@ impl Process {
             feed: stdio::feed_of(&spec, &order),
             clients,
             kvs: Kvs::new(),
+            attributes: Attributes::default(),
             fresh: BTreeSet::new(),
             misbehaved: BTreeSet::new(),
             tidy,
@@ -392,6 +396,7 @@ impl Process {
             size: self.spec.size(),
             appnum: i32::try_from(self.spec.argset_of(rank)).unwrap_or(0),
             universe_size: self.spec.universe_size,
+            spawner: None,
         }
     }
 

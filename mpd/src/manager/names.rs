@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use mpd_proto::manager::Input;
 use mpd_proto::message::{ManagerReport, NameAnswer, NameWish};
-use mpd_proto::{JobId, Rank, Time};
+use mpd_proto::{JobId, Time};
 use pmi_proto::Answer;
 
+use super::attributes::Asker;
 use super::{Process, Timer};
 
 /// How long an answer may take: of this host's daemon or the next one, of a ring that is whole or heals.
@@ -41,7 +42,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A rank waits for the answer, until then. `had`: this host had that name, by what is known here.
-    Answer { rank: Rank, until: Time, had: bool },
+    Answer { asker: Asker, until: Time, had: bool },
     /// What is published is to be known to a new daemon.
     Again,
     /// What was given up is not to come true later.
@@ -52,20 +53,20 @@ enum Purpose {
 #[derive(Debug, PartialEq, Eq)]
 enum Output {
     Ask(u32, NameWish),
-    Answer(Rank, NameWish, NameAnswer),
+    Answer(Asker, NameWish, NameAnswer),
     Tell(String),
 }
 
 impl Names {
     /// A rank wants something, and waits for the answer.
-    fn ask(&mut self, now: Time, rank: Rank, wish: NameWish) {
+    fn ask(&mut self, now: Time, asker: Asker, wish: NameWish) {
         let mut had = false;
         match &wish {
             // What was published here is known here, also while there is no daemon.
             NameWish::Lookup { name } => {
                 if let Some(value) = self.published.get(name) {
                     let answer = NameAnswer::Value(value.clone());
-                    return self.outputs.push_back(Output::Answer(rank, wish, answer));
+                    return self.outputs.push_back(Output::Answer(asker, wish, answer));
                 }
             }
             NameWish::Unpublish { name } => {
@@ -76,7 +77,7 @@ impl Names {
             }
             NameWish::Publish { .. } => {}
         }
-        self.send(now, Purpose::Answer { rank, until: now + PATIENCE, had }, wish);
+        self.send(now, Purpose::Answer { asker, until: now + PATIENCE, had }, wish);
     }
 
     fn send(&mut self, now: Time, purpose: Purpose, wish: NameWish) {
@@ -103,10 +104,10 @@ impl Names {
             self.published.insert(name.clone(), value.clone());
         }
         match purpose {
-            Purpose::Answer { rank, had, .. } => {
+            Purpose::Answer { asker, had, .. } => {
                 let gone = had && answer == NameAnswer::Unknown;
                 let answer = if gone { NameAnswer::Done } else { answer };
-                self.outputs.push_back(Output::Answer(rank, wish, answer));
+                self.outputs.push_back(Output::Answer(asker, wish, answer));
             }
             Purpose::Again if answer != NameAnswer::Done => {
                 let name = name_of(&wish);
@@ -147,14 +148,14 @@ impl Names {
         let Some(Asked { purpose, wish, problem, .. }) = self.asked.remove(&request) else {
             return;
         };
-        let Purpose::Answer { rank, .. } = purpose else { return };
+        let Purpose::Answer { asker, .. } = purpose else { return };
         if let NameWish::Publish { name, .. } = &wish {
             let undo = NameWish::Unpublish { name: name.clone() };
             self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
         }
         let text = format!("nothing can be done about the name {:?}: {problem}", name_of(&wish));
         self.outputs.push_back(Output::Tell(text));
-        self.outputs.push_back(Output::Answer(rank, wish, NameAnswer::Failed(problem)));
+        self.outputs.push_back(Output::Answer(asker, wish, NameAnswer::Failed(problem)));
     }
 
     /// A new daemon knows nothing of what the one before was asked.
@@ -178,8 +179,8 @@ impl Names {
 
 impl Process {
     /// A rank wants something about a name.
-    pub(super) fn ask_for_name(&mut self, rank: Rank, wish: NameWish) {
-        self.names.ask(self.clock.now(), rank, wish);
+    pub(super) fn ask_for_name(&mut self, asker: Asker, wish: NameWish) {
+        self.names.ask(self.clock.now(), asker, wish);
         self.perform_names();
     }
 
@@ -213,7 +214,7 @@ impl Process {
                 Output::Ask(request, wish) => {
                     self.daemon.report(&ManagerReport::Name { request, wish });
                 }
-                Output::Answer(rank, wish, answer) => self.answer_name(rank, &wish, &answer),
+                Output::Answer(asker, wish, answer) => self.answer_name(asker, &wish, &answer),
                 Output::Tell(text) => {
                     let text = format!("host {}: {text}", self.order.host);
                     self.tell(Input::Notice(text));
@@ -226,7 +227,7 @@ impl Process {
         }
     }
 
-    fn answer_name(&mut self, rank: Rank, wish: &NameWish, answer: &NameAnswer) {
+    fn answer_name(&mut self, (rank, ticket): Asker, wish: &NameWish, answer: &NameAnswer) {
         let said = match answer {
             NameAnswer::Done => Ok(""),
             NameAnswer::Value(value) => Ok(value.as_str()),
@@ -236,11 +237,12 @@ impl Process {
             NameAnswer::Failed(_) | NameAnswer::Later(_) => Err("no_name_service"),
         };
         let Some(client) = self.clients.get_mut(rank) else { return };
-        client.pmi.session.answer(match wish {
+        let answer = match wish {
             NameWish::Publish { .. } => Answer::Published(said.map(drop)),
             NameWish::Lookup { .. } => Answer::Found(said.map(str::as_bytes)),
             NameWish::Unpublish { .. } => Answer::Unpublished(said.map(drop)),
-        });
+        };
+        client.pmi.session.answer(ticket, answer);
         // What the client has asked for behind it is decoded with the next of its turns.
         self.answering.push(rank);
     }
@@ -254,9 +256,12 @@ fn name_of(wish: &NameWish) -> &String {
 
 #[cfg(test)]
 mod tests {
+    use mpd_proto::Rank;
+    use pmi_proto::Ticket;
+
     use super::*;
 
-    const RANK: Rank = Rank(3);
+    const RANK: Asker = (Rank(3), Ticket::FIRST);
 
     fn at(seconds: u64) -> Time {
         Time::ZERO + Duration::from_secs(seconds)

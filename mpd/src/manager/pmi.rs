@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{NameWish, Phase as Part};
-use pmi_proto::{Answer, Operation, Phase, ProtocolError};
+use pmi_proto::{Answer, Operation, Phase, ProtocolError, Ticket};
 
 use super::clients::Heard;
 use super::{Process, Timer};
@@ -54,8 +54,8 @@ impl Process {
 
     /// What the client of a rank has asked for and may be done now.
     pub(super) fn perform_operations(&mut self, rank: Rank) {
-        while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
-            self.perform_operation(rank, operation);
+        while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
+            self.perform_operation(rank, ticket, operation);
         }
     }
 
@@ -65,14 +65,14 @@ impl Process {
         while let Some(rank) = self.answering.pop() {
             self.clients[rank].pmi.flush();
             // Requests that waited for room in the output come now.
-            while let Some(operation) = self.clients[rank].pmi.session.poll_operation() {
-                self.perform_operation(rank, operation);
+            while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
+                self.perform_operation(rank, ticket, operation);
                 self.answering.push(rank);
             }
         }
     }
 
-    fn perform_operation(&mut self, rank: Rank, operation: Operation) {
+    fn perform_operation(&mut self, rank: Rank, ticket: Ticket, operation: Operation) {
         let session = &mut self.clients[rank].pmi.session;
         match operation {
             Operation::Put { key, value } => {
@@ -80,33 +80,49 @@ impl Process {
                 if put.is_ok() && self.order.shares.len() > 1 {
                     self.fresh.insert(key);
                 }
-                session.answer(Answer::Put(put));
+                session.answer(ticket, Answer::Put(put));
             }
-            Operation::Get { key } => session.answer(Answer::Get(self.kvs.get(&key))),
+            Operation::Get { key } => session.answer(ticket, Answer::Get(self.kvs.get(&key))),
             Operation::GetByIndex { index } => {
-                session.answer(Answer::GetByIndex(self.kvs.get_index(index)));
+                session.answer(ticket, Answer::GetByIndex(self.kvs.get_index(index)));
             }
             Operation::Publish { name, value } => match (text(name), text(value)) {
                 (Some(name), Some(value)) => {
-                    self.ask_for_name(rank, NameWish::Publish { name, value });
+                    self.ask_for_name((rank, ticket), NameWish::Publish { name, value });
                 }
-                _ => session.answer(Answer::Published(Err(NO_TEXT))),
+                _ => session.answer(ticket, Answer::Published(Err(NO_TEXT))),
             },
             Operation::Lookup { name } => match text(name) {
-                Some(name) => self.ask_for_name(rank, NameWish::Lookup { name }),
-                None => session.answer(Answer::Found(Err(NO_TEXT))),
+                Some(name) => self.ask_for_name((rank, ticket), NameWish::Lookup { name }),
+                None => session.answer(ticket, Answer::Found(Err(NO_TEXT))),
             },
             Operation::Unpublish { name } => match text(name) {
-                Some(name) => self.ask_for_name(rank, NameWish::Unpublish { name }),
-                None => session.answer(Answer::Unpublished(Err(NO_TEXT))),
+                Some(name) => self.ask_for_name((rank, ticket), NameWish::Unpublish { name }),
+                None => session.answer(ticket, Answer::Unpublished(Err(NO_TEXT))),
             },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
                 self.tell(Input::EnteredFence(rank));
             }
+            Operation::PutNodeAttribute { key, value } => {
+                self.put_node_attribute((rank, ticket), &key, &value);
+            }
+            Operation::GetNodeAttribute { key, wait } => {
+                self.get_node_attribute((rank, ticket), &key, wait);
+            }
+            Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
+            Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
+            Operation::GetOf { .. } => session.answer(ticket, Answer::Get(None)),
+            // Nothing goes from job to job here: who connects does that by itself.
+            Operation::Connect { .. } | Operation::Disconnect { .. } => {
+                session.answer(ticket, Answer::Done(Ok(())));
+            }
+            Operation::Spawn(_) => {
+                session.answer(ticket, Answer::Spawned(Err("spawn_not_supported_yet")));
+            }
             Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
             Operation::Finalized => self.tell(Input::Finalized(rank)),
-            Operation::Abort { code, message } => {
+            Operation::Abort { code, message, .. } => {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 self.tell(Input::Aborted(rank, code, message));
             }
@@ -134,11 +150,12 @@ impl Process {
     pub(super) fn release_fence(&mut self) {
         self.end_span(Part::Fence, None);
         for (rank, client) in self.clients.started_mut() {
-            if client.pmi.session.phase() == Phase::InFence {
-                client.pmi.session.answer(Answer::Fence);
+            if let Some(ticket) = client.pmi.session.fence() {
+                client.pmi.session.answer(ticket, Answer::Fence);
                 self.answering.push(rank);
             }
         }
+        self.close_rings();
         // A client may have sent its next request together with the fence.
         let started: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
         for rank in started {

@@ -9,6 +9,8 @@ use crate::limits::MAX_LINE;
 #[derive(Debug)]
 pub struct Decoder {
     input: InputBuffer,
+    /// Where the next message begins is not known.
+    lost: bool,
 }
 
 /// One thing it says.
@@ -23,23 +25,32 @@ pub enum Said {
 impl Decoder {
     /// Nothing was said yet.
     pub fn new() -> Self {
-        Self { input: InputBuffer::new(MAX_LINE) }
+        Self { input: InputBuffer::new(MAX_LINE), lost: false }
     }
 
     /// Takes bytes, in any chunking.
     pub fn receive(&mut self, bytes: &[u8]) {
-        self.input.push(bytes);
+        if !self.lost {
+            self.input.push(bytes);
+        }
     }
 
     /// What was said next, or `None` until more bytes come.
     ///
-    /// Behind [`ProtocolError::BadFrame`] and [`ProtocolError::LineTooLong`] nothing can be found any
-    /// more; a message that cannot be read is one of its own.
+    /// Behind [`ProtocolError::BadFrame`] and [`ProtocolError::LineTooLong`] nothing more is found; a
+    /// message that cannot be read is an error of its own.
     pub fn poll(&mut self) -> Option<Result<Said, ProtocolError>> {
+        if self.lost {
+            return None;
+        }
         Some(match self.input.next_unit()? {
             Ok(Unit::Line(line)) => Ok(Said::Line(line)),
             Ok(Unit::Body(body)) => Message::parse(&body).map(Said::Message),
-            Err(error) => Err(error),
+            Err(error) => {
+                self.lost = true;
+                self.input.clear();
+                Err(error)
+            }
         })
     }
 }
@@ -56,7 +67,8 @@ mod tests {
 
     #[test]
     fn an_init_and_what_follows_are_found_whatever_the_chunking() {
-        let stream = b"cmd=response_to_init rc=0\n    27cmd=finalize-response;rc=0;3     xyz9     ";
+        let stream =
+            b"cmd=response_to_init rc=0\n    27cmd=finalize-response;rc=0;3     xyz9 9   x     1y";
         for chunk in [1, 5, 100] {
             let mut decoder = Decoder::new();
             let mut found = Vec::new();
@@ -69,6 +81,7 @@ mod tests {
                 Ok(Said::Line(b"cmd=response_to_init rc=0".into())),
                 Ok(Said::Message(message)),
                 Err(ProtocolError::NoCommand { line: "xyz".into() }),
+                Err(ProtocolError::BadFrame { header: "9_9___".into() }),
             ];
             assert_eq!(found, expected);
         }

@@ -3,8 +3,17 @@
 //! It begins with a line, `cmd=init pmi_version=2 …`, and the answer to that is one too. Requests of
 //! several threads may be open at once; each is answered with the token its thread gave it.
 
+mod client;
 mod decoder;
 mod message;
+#[cfg(test)]
+mod protocol_table;
+pub(crate) mod request;
+pub(crate) mod response;
+mod spawn;
 
+pub use client::{Client, Reply};
 pub use decoder::{Decoder, Said};
 pub use message::{FrameTooLong, Message};
+pub use request::Request;
+pub use response::{Content, Response, Welcome};

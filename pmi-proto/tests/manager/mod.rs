@@ -6,14 +6,50 @@
 
 use std::collections::BTreeMap;
 
-use pmi_proto::{Answer, Facts, Kvs, Operation, ProtocolError, Session};
+use pmi_proto::{
+    Answer, Facts, Kvs, NodeAttributes, Operation, ProtocolError, Session, Spawned, Ticket,
+};
 
 /// The name of the job's KVS in all tests.
 pub(crate) const KVSNAME: &str = "kvs_22138_0";
 
 /// Facts of rank 0 of 2.
 pub(crate) fn facts() -> Facts {
-    Facts { kvsname: KVSNAME.into(), rank: 0, size: 2, appnum: 0, universe_size: None }
+    Facts {
+        kvsname: KVSNAME.into(),
+        rank: 0,
+        size: 2,
+        appnum: 0,
+        universe_size: None,
+        spawner: None,
+    }
+}
+
+/// The frame of a message, of which `cmd=` is not given.
+pub(crate) fn frame(body: &str) -> Vec<u8> {
+    let body = format!("cmd={body}");
+    format!("{:6}{body}", body.len()).into_bytes()
+}
+
+/// The bodies of frames, or lines between them, one a line, without their `cmd=`.
+pub(crate) fn bodies(mut bytes: &[u8]) -> String {
+    let mut text = String::new();
+    while !bytes.is_empty() {
+        let line = bytes.starts_with(b"cmd=");
+        let (body, rest) = if line {
+            let end = bytes.iter().position(|&byte| byte == b'\n').expect("a whole line");
+            (&bytes[..end], &bytes[end + 1..])
+        } else {
+            let (header, rest) = bytes.split_at(6);
+            let length = std::str::from_utf8(header).unwrap().trim_start().parse().unwrap();
+            rest.split_at(length)
+        };
+        let body = std::str::from_utf8(body).unwrap();
+        text += body.strip_prefix("cmd=").unwrap();
+        text.push('\n');
+        bytes = rest;
+    }
+    text
 }
 
 /// A session with its manager.
@@ -21,6 +57,7 @@ pub(crate) struct Manager {
     pub(crate) session: Session,
     pub(crate) kvs: Kvs,
     pub(crate) names: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) attributes: NodeAttributes<Ticket>,
     /// Every operation so far.
     pub(crate) operations: Vec<Operation>,
     /// Every byte written to the client so far.
@@ -33,6 +70,7 @@ impl Manager {
             session: Session::new(facts()),
             kvs: Kvs::new(),
             names: BTreeMap::new(),
+            attributes: NodeAttributes::new(),
             operations: Vec::new(),
             written: Vec::new(),
         }
@@ -44,6 +82,24 @@ impl Manager {
         manager.say("cmd=init pmi_version=1 pmi_subversion=1");
         manager.operations.clear();
         manager
+    }
+
+    /// A manager whose client speaks PMI-2 and has said its init.
+    pub(crate) fn initialized_2() -> Self {
+        let mut manager = Self::new();
+        let reply = manager.say("cmd=init pmi_version=2 pmi_subversion=0");
+        assert_eq!(reply, "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n");
+        manager.operations.clear();
+        manager.written.clear();
+        manager
+    }
+
+    /// Gives one message, without its `cmd=`, and returns the bodies of what was written in return, one
+    /// a line.
+    pub(crate) fn message(&mut self, body: &str) -> String {
+        let before = self.written.len();
+        self.receive(&frame(body));
+        bodies(&self.written[before..])
     }
 
     /// Gives bytes to the session and does all that follows.
@@ -76,46 +132,82 @@ impl Manager {
 
     fn settle(&mut self) {
         loop {
-            let operation = self.session.poll_operation();
-            if let Some(operation) = &operation {
-                self.perform(operation);
+            let polled = self.session.poll_operation();
+            if let Some((ticket, operation)) = &polled {
+                self.perform(*ticket, operation);
             }
             let output = self.session.output().len();
             self.written.extend_from_slice(self.session.output());
             self.session.consume(output);
-            match operation {
-                Some(operation) => self.operations.push(operation),
+            match polled {
+                Some((_, operation)) => self.operations.push(operation),
                 None if output == 0 => return,
                 None => {}
             }
         }
     }
 
-    fn perform(&mut self, operation: &Operation) {
+    fn perform(&mut self, ticket: Ticket, operation: &Operation) {
+        let session = &mut self.session;
         match operation {
             Operation::Put { key, value } => {
-                self.session.answer(Answer::Put(self.kvs.put(key, value)));
+                session.answer(ticket, Answer::Put(self.kvs.put(key, value)));
             }
-            Operation::Get { key } => self.session.answer(Answer::Get(self.kvs.get(key))),
+            Operation::Get { key } => session.answer(ticket, Answer::Get(self.kvs.get(key))),
             Operation::GetByIndex { index } => {
-                self.session.answer(Answer::GetByIndex(self.kvs.get_index(*index)));
+                session.answer(ticket, Answer::GetByIndex(self.kvs.get_index(*index)));
             }
             Operation::Publish { name, value } => {
                 let free = !self.names.contains_key(name);
                 if free {
                     self.names.insert(name.clone(), value.clone());
                 }
-                self.session.answer(Answer::Published(free.then_some(()).ok_or("taken")));
+                session.answer(ticket, Answer::Published(free.then_some(()).ok_or("taken")));
             }
             Operation::Lookup { name } => {
                 let found = self.names.get(name).map(Vec::as_slice);
-                self.session.answer(Answer::Found(found.ok_or("service_not_found")));
+                session.answer(ticket, Answer::Found(found.ok_or("service_not_found")));
             }
             Operation::Unpublish { name } => {
                 let found = self.names.remove(name).map(drop);
-                self.session.answer(Answer::Unpublished(found.ok_or("service_not_found")));
+                session.answer(ticket, Answer::Unpublished(found.ok_or("service_not_found")));
             }
-            Operation::Fence => self.session.answer(Answer::Fence),
+            Operation::Fence => session.answer(ticket, Answer::Fence),
+            Operation::GetOf { jobid, key } => {
+                let found = (jobid == b"kvs_parent").then_some(key.as_slice());
+                session.answer(ticket, Answer::Get(found));
+            }
+            Operation::PutNodeAttribute { key, value } => match self.attributes.put(key, value) {
+                Err(error) => session.answer(ticket, Answer::Put(Err(error))),
+                Ok(waiters) => {
+                    session.answer(ticket, Answer::Put(Ok(())));
+                    for waiter in waiters {
+                        session.answer(waiter, Answer::Get(Some(value)));
+                    }
+                }
+            },
+            Operation::GetNodeAttribute { key, wait } => {
+                let found = self.attributes.get(key);
+                if found.is_some() || !wait || self.attributes.wait(key, ticket).is_err() {
+                    session.answer(ticket, Answer::Get(self.attributes.get(key)));
+                }
+            }
+            Operation::GetJobAttribute { key } => {
+                session.answer(ticket, Answer::Get(self.kvs.get(key)));
+            }
+            Operation::Connect { .. } | Operation::Disconnect { .. } => {
+                session.answer(ticket, Answer::Done(Ok(())));
+            }
+            // A ring of one.
+            Operation::Ring { left, right } => {
+                session.answer(ticket, Answer::Ring(Ok((right, left))));
+            }
+            Operation::Spawn(request) => {
+                let size: u32 = request.commands.iter().map(|command| command.size.min(9)).sum();
+                let errors = vec![0; size as usize];
+                let spawned = Spawned { jobid: "kvs_child", errors: &errors };
+                session.answer(ticket, Answer::Spawned(Ok(spawned)));
+            }
             Operation::Initialized { .. }
             | Operation::Finalized
             | Operation::Abort { .. }

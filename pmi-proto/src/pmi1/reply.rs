@@ -3,8 +3,8 @@
 //! The session encodes, the client machine parses. Does not bound lengths: the session sends
 //! nothing beyond [`MAX_REPLY`](crate::limits::MAX_REPLY).
 
-use crate::command::split_name;
-use crate::error::ProtocolError;
+use super::command::split_name;
+use crate::error::{ProtocolError, Refusal};
 use crate::keyval::{Attribute, Attributes, parse_number};
 
 /// A reply, as the client side reads it and the server side writes it.
@@ -82,15 +82,6 @@ pub enum Reply {
     NotUnderstood(Vec<u8>),
 }
 
-/// The server's no.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Never 0.
-    pub rc: i32,
-    /// One word of explanation.
-    pub msg: Vec<u8>,
-}
-
 /// One pair of a KVS, found by its index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedEntry {
@@ -121,12 +112,6 @@ pub(crate) struct ReplyRow {
     build: fn(&Attributes<'_>) -> Result<Reply, ProtocolError>,
     /// How it says no, where it can.
     refuse: Option<fn(Refusal) -> Reply>,
-}
-
-impl Refusal {
-    pub(crate) fn new(rc: i32, msg: impl Into<Vec<u8>>) -> Self {
-        Self { rc, msg: msg.into() }
-    }
 }
 
 impl Setting {

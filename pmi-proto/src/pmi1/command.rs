@@ -4,6 +4,7 @@
 //! them. Judges form only; whether a command is welcome now, and names the right KVS, is for the
 //! session.
 
+use super::spawn::{Numbered, SpawnBlock};
 use crate::error::{ProtocolError, excerpt};
 use crate::keyval::{Attribute, Attributes, parse_number, split_pair};
 
@@ -25,7 +26,7 @@ pub(crate) enum Command {
     PublishName { service: Vec<u8>, port: Vec<u8> },
     LookupName { service: Vec<u8> },
     UnpublishName { service: Vec<u8> },
-    Spawn { last_block: bool },
+    Spawn(Box<SpawnBlock>),
     Abort { code: i32, message: Vec<u8> },
     Finalize,
 }
@@ -93,22 +94,23 @@ impl Command {
             Self::PublishName { .. } => "publish_name",
             Self::LookupName { .. } => "lookup_name",
             Self::UnpublishName { .. } => "unpublish_name",
-            Self::Spawn { .. } => "spawn",
+            Self::Spawn(_) => "spawn",
             Self::Abort { .. } => "abort",
             Self::Finalize => "finalize",
         }
     }
 }
 
-/// A block being read, from its `mcmd=` to its `endcmd`.
+/// A block being read, from its `mcmd=` to its `endcmd`. There is one kind, a spawn's.
 ///
-/// Keeps the attributes its row lists and forgets all other lines, so it stays small whatever
-/// the client writes.
+/// Keeps the attributes its row lists and the numbered lines of a spawn, which are bounded, and
+/// forgets all other lines, so it stays small whatever the client writes.
 #[derive(Debug)]
 pub(crate) struct Block {
     name: String,
     row: Option<&'static CommandRow>,
     pairs: Vec<(&'static str, Vec<u8>)>,
+    numbered: Numbered,
 }
 
 impl Block {
@@ -116,7 +118,7 @@ impl Block {
     pub(crate) fn begin(line: &[u8]) -> Option<Self> {
         let (name, _) = split_name(line, "mcmd")?;
         let row = find_row(name, Framing::Block);
-        Some(Self { name: excerpt(name), row, pairs: Vec::new() })
+        Some(Self { name: excerpt(name), row, pairs: Vec::new(), numbered: Numbered::default() })
     }
 
     /// Takes the next line; true when it was the block's last.
@@ -124,12 +126,18 @@ impl Block {
         if line.strip_prefix(b"endcmd").is_some_and(|rest| rest.iter().all(|&byte| byte == b' ')) {
             return true;
         }
-        if let Some(row) = self.row
-            && let Some((name, value)) = split_pair(line)
-            && let Some(attribute) = row.attributes.iter().find(|a| a.name.as_bytes() == name)
-            && !self.pairs.iter().any(|(known, _)| *known == attribute.name)
-        {
-            self.pairs.push((attribute.name, value.to_vec()));
+        let Some(row) = self.row else { return false };
+        let pair = split_pair(line);
+        let named = |(name, _): &(&[u8], &[u8])| {
+            row.attributes.iter().find(|attribute| attribute.name.as_bytes() == *name)
+        };
+        match (pair, pair.as_ref().and_then(named)) {
+            (Some((_, value)), Some(attribute)) => {
+                if !self.pairs.iter().any(|(known, _)| *known == attribute.name) {
+                    self.pairs.push((attribute.name, value.to_vec()));
+                }
+            }
+            _ => self.numbered.add(line),
         }
         false
     }
@@ -140,7 +148,8 @@ impl Block {
             return Err(ProtocolError::UnknownCommand { name: self.name.clone() });
         };
         let pairs = self.pairs.iter().map(|(name, value)| (*name, value.as_slice())).collect();
-        (row.build)(&Attributes::from_pairs(row.name, row.attributes, pairs)?)
+        let found = Attributes::unchecked(row.name, pairs);
+        Ok(Command::Spawn(Box::new(SpawnBlock::build(&found, &self.numbered)?)))
     }
 }
 
@@ -168,12 +177,6 @@ fn build_abort(attributes: &Attributes<'_>) -> Result<Command, ProtocolError> {
         code: code.and_then(parse_number).unwrap_or(UNREADABLE_EXIT_CODE),
         message: message.unwrap_or_default().to_vec(),
     })
-}
-
-fn build_spawn(attributes: &Attributes<'_>) -> Result<Command, ProtocolError> {
-    let total: u32 = attributes.number("totspawns")?;
-    let so_far: u32 = attributes.number("spawnssofar")?;
-    Ok(Command::Spawn { last_block: so_far >= total })
 }
 
 /// A row of a command written on one line.
@@ -242,9 +245,18 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
     CommandRow {
         name: "spawn",
         framing: Framing::Block,
-        attributes: &[Attribute::rest("totspawns"), Attribute::rest("spawnssofar")],
+        attributes: &[
+            Attribute::rest("nprocs"),
+            Attribute::rest("execname"),
+            Attribute::rest("totspawns"),
+            Attribute::rest("spawnssofar"),
+            Attribute::rest("argcnt").optional(),
+            Attribute::rest("preput_num").optional(),
+            Attribute::rest("info_num").optional(),
+        ],
         reply: Some("spawn_result"),
-        build: build_spawn,
+        // What is numbered is not among the attributes: the block builds itself.
+        build: |_| Err(ProtocolError::UnknownCommand { name: "spawn".to_owned() }),
     },
     CommandRow {
         name: "abort",
@@ -264,7 +276,7 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
 const ABORT: &[u8] = b"abort";
 
 /// What an abort without a readable code counts as.
-const UNREADABLE_EXIT_CODE: i32 = 1;
+pub(crate) const UNREADABLE_EXIT_CODE: i32 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -332,7 +344,8 @@ mod tests {
         let lines = ["nprocs=1", "totspawns=2", "arg1=endcmd x", "arg2=", "spawnssofar=1", "junk"];
         assert!(lines.iter().all(|line| !block.add(line.as_bytes())));
         assert!(block.add(b"endcmd"));
-        assert_eq!(block.finish(), Ok(Command::Spawn { last_block: false }));
+        let Ok(Command::Spawn(block)) = block.finish() else { panic!("{block:?}") };
+        assert_eq!((block.number, block.total), (1, 2));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! Tests only. Both directions: no row without code, no code without a row, in the same order.
 
-use crate::command::{Block, COMMANDS, Command, CommandRow, Framing};
+use super::command::{Block, COMMANDS, Command, CommandRow, Framing};
+use super::reply::{REFUSED, REPLIES, Reply};
 use crate::keyval::{Attribute, Extent};
-use crate::reply::{REFUSED, REPLIES, Reply};
 
-const TEXT: &str = include_str!("../protocol.txt");
+const TEXT: &str = include_str!("../../protocol.txt");
 
 /// The rows of one direction, each a list of columns after the direction.
 fn rows(direction: &str) -> Vec<Vec<String>> {
@@ -42,7 +42,11 @@ fn sample(row: &CommandRow, without: Option<&str>) -> Result<Command, crate::Pro
         .attributes
         .iter()
         .filter(|attribute| Some(attribute.name) != without)
-        .map(|attribute| format!("{}=1", attribute.name))
+        .map(|attribute| {
+            // None of what would have to follow, numbered.
+            let value = if attribute.required { 1 } else { 0 };
+            format!("{}={value}", attribute.name)
+        })
         .collect();
     match row.framing {
         Framing::Line => {
@@ -55,7 +59,13 @@ fn sample(row: &CommandRow, without: Option<&str>) -> Result<Command, crate::Pro
                 assert!(!block.add(pair.as_bytes()));
             }
             assert!(block.add(b"endcmd"));
-            block.finish()
+            let command = block.finish()?;
+            if let Command::Spawn(block) = &command
+                && let Err(error) = &block.content
+            {
+                return Err(error.clone());
+            }
+            Ok(command)
         }
     }
 }
