@@ -153,20 +153,14 @@ fn many_threads_get_their_own_answers_in_whatever_order() {
     const THREADS: usize = 8;
     const ROUNDS: usize = 40;
     let (client, server) = with_server(|server| {
-        let mut held = Vec::new();
-        for number in 0..THREADS * ROUNDS {
-            held.push(server.request().unwrap());
-            // Some wait for a while, but not so many that nobody would be left to ask.
-            if number % 3 != 0 || held.len() == THREADS {
-                for request in held.drain(..).rev() {
-                    let key = String::from_utf8_lossy(request.get("key").unwrap()).into_owned();
-                    server.answer(&request, true, &[("found", "TRUE"), ("value", &key)]);
-                }
+        for round in 0..ROUNDS {
+            // Nobody is answered before all have asked.
+            let mut held: Vec<_> = (0..THREADS).map(|_| server.request().unwrap()).collect();
+            held.rotate_left(round % THREADS);
+            for request in held.iter().rev() {
+                let key = String::from_utf8_lossy(request.get("key").unwrap()).into_owned();
+                server.answer(request, true, &[("found", "TRUE"), ("value", &key)]);
             }
-        }
-        for request in held.drain(..) {
-            let key = String::from_utf8_lossy(request.get("key").unwrap()).into_owned();
-            server.answer(&request, true, &[("found", "TRUE"), ("value", &key)]);
         }
     });
     std::thread::scope(|scope| {
