@@ -1,4 +1,5 @@
-/* What a process can ask of MPD beyond PMI. Other process managers refuse it.
+/* What a process can ask of MPD beyond PMI. Other process managers refuse it, and some
+ * end the job of who asks what they do not know.
  *
  * Both functions have a signal sent to a rank of the caller's job, and return 0 (PMI_SUCCESS) when it
  * is sent. The one is in libpmi.so.0, for processes that have called PMI_Init, the other in
