@@ -13,7 +13,7 @@ static void must(int code, const char *what) {
 }
 
 int main(void) {
-    int spawned, size, rank, appnum, here, length, found;
+    int spawned, size, rank, appnum, here, right, length, found;
     char job[256], host[64] = "", key[64], word[128], address[128], neighbour[128];
 
     must(PMI2_Init(&spawned, &size, &rank, &appnum), "PMI2_Init");
@@ -30,14 +30,15 @@ int main(void) {
 
     gethostname(host, sizeof host - 1);
     snprintf(key, sizeof key, "address-%d", rank);
-    snprintf(address, sizeof address, "rank %d on %s", rank, host);
+    snprintf(address, sizeof address, "%s:%d", host, (int)getpid());
     must(PMI2_KVS_Put(key, address), "PMI2_KVS_Put");
     must(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
 
-    snprintf(key, sizeof key, "address-%d", (rank + 1) % size);
+    right = (rank + 1) % size;
+    snprintf(key, sizeof key, "address-%d", right);
     must(PMI2_KVS_Get(job, PMI2_ID_NULL, key, neighbour, sizeof neighbour, &length),
          "PMI2_KVS_Get");
-    printf("rank %d of %d, %d on this node; my neighbour is %s\n", rank, size, here, neighbour);
+    printf("rank %d of %d, %d on this node; rank %d is at %s\n", rank, size, here, right, neighbour);
     must(PMI2_Finalize(), "PMI2_Finalize");
     return 0;
 }

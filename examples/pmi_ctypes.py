@@ -2,6 +2,7 @@
 """Neighbours by PMI-1 from Python, without any package: libpmi.so.0 is found as the loader finds it."""
 
 import ctypes
+import os
 import socket
 
 pmi = ctypes.CDLL("libpmi.so.0")
@@ -26,12 +27,13 @@ rank, size, here = (number(f"PMI_Get_{what}") for what in ("rank", "size", "cliq
 space = ctypes.create_string_buffer(number("PMI_KVS_Get_name_length_max"))
 must("PMI_KVS_Get_my_name", space, len(space))
 
-address = f"rank {rank} on {socket.gethostname()}"
+address = f"{socket.gethostname()}:{os.getpid()}"
 must("PMI_KVS_Put", space, f"address-{rank}".encode(), address.encode())
 must("PMI_KVS_Commit", space)
 must("PMI_Barrier")
 
+right = (rank + 1) % size
 neighbour = ctypes.create_string_buffer(number("PMI_KVS_Get_value_length_max"))
-must("PMI_KVS_Get", space, f"address-{(rank + 1) % size}".encode(), neighbour, len(neighbour))
-print(f"rank {rank} of {size}, {here} on this node; my neighbour is {neighbour.value.decode()}")
+must("PMI_KVS_Get", space, f"address-{right}".encode(), neighbour, len(neighbour))
+print(f"rank {rank} of {size}, {here} on this node; rank {right} is at {neighbour.value.decode()}")
 must("PMI_Finalize")

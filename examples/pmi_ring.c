@@ -12,7 +12,7 @@ static void must(int code, const char *what) {
 }
 
 int main(void) {
-    int spawned, rank, size, here;
+    int spawned, rank, size, here, right;
     char space[256], host[64] = "", key[64], address[128], neighbour[128];
 
     must(PMI_Init(&spawned), "PMI_Init");
@@ -23,14 +23,15 @@ int main(void) {
 
     gethostname(host, sizeof host - 1);
     snprintf(key, sizeof key, "address-%d", rank);
-    snprintf(address, sizeof address, "rank %d on %s", rank, host);
+    snprintf(address, sizeof address, "%s:%d", host, (int)getpid());
     must(PMI_KVS_Put(space, key, address), "PMI_KVS_Put");
     must(PMI_KVS_Commit(space), "PMI_KVS_Commit");
     must(PMI_Barrier(), "PMI_Barrier");
 
-    snprintf(key, sizeof key, "address-%d", (rank + 1) % size);
+    right = (rank + 1) % size;
+    snprintf(key, sizeof key, "address-%d", right);
     must(PMI_KVS_Get(space, key, neighbour, sizeof neighbour), "PMI_KVS_Get");
-    printf("rank %d of %d, %d on this node; my neighbour is %s\n", rank, size, here, neighbour);
+    printf("rank %d of %d, %d on this node; rank %d is at %s\n", rank, size, here, right, neighbour);
     must(PMI_Finalize(), "PMI_Finalize");
     return 0;
 }

@@ -13,14 +13,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let here = client.ranks_of_node()?.len();
 
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
-    let address = format!("rank {rank} on {}", host.trim());
+    let address = format!("{}:{}", host.trim(), std::process::id());
     client.put(format!("address-{rank}").as_bytes(), address.as_bytes())?;
     client.fence()?;
 
-    let key = format!("address-{}", (rank + 1) % size);
+    let right = (rank + 1) % size;
+    let key = format!("address-{right}");
     let neighbour = client.get(key.as_bytes())?.ok_or("the neighbour has put nothing")?;
     let neighbour = String::from_utf8_lossy(&neighbour);
-    let line = format!("rank {rank} of {size}, {here} on this node; my neighbour is {neighbour}\n");
+    let line =
+        format!("rank {rank} of {size}, {here} on this node; rank {right} is at {neighbour}\n");
     std::io::stdout().write_all(line.as_bytes())?;
     client.finalize()?;
     Ok(())

@@ -183,6 +183,8 @@ impl Server for Lines {
     fn finalize(&self) -> Result<(), Error> {
         match self.ask("finalize", Codec::finalize)? {
             Reply::FinalizeAck { rc: 0 } => Ok(()),
+            // Hydra says no more than that.
+            Reply::NotUnderstood(line) if line.trim_ascii_end() == b"cmd=finalize_ack" => Ok(()),
             Reply::FinalizeAck { rc } => {
                 Err(Error::Refused { request: "finalize", rc, message: String::new() })
             }

@@ -9,6 +9,9 @@ use crate::run::{Output, Run};
 use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
+/// Hydra, which speaks PMI-1 and PMI-2 in its own way.
+const HYDRA: &str = "MPD_TEST_MPICH4_MPIEXEC";
+
 /// Compiled with our headers, and with Slurm's.
 const DIRECTORIES: [&str; 2] = ["MPD_TEST_PMI_DIR", "MPD_TEST_PMI_SLURM_DIR"];
 
@@ -48,9 +51,7 @@ fn each_rank_found_its_neighbour(ranks: usize, output: &Output) {
     assert_eq!(lines.len(), ranks, "{output}");
     for (rank, line) in lines.iter().enumerate() {
         let right = (rank + 1) % ranks;
-        let begin = format!(
-            "rank {rank} of {ranks}, {ranks} on this node; my neighbour is rank {right} on "
-        );
+        let begin = format!("rank {rank} of {ranks}, {ranks} on this node; rank {right} is at ");
         assert!(line.starts_with(&begin), "{output}");
     }
 }
@@ -114,6 +115,18 @@ fn programs_without_mpirun_are_alone_with_either_library() {
             command.env_remove(variable);
         }
         Run::new(command).output().code(0);
+    }
+}
+
+#[test]
+fn hydra_s_ranks_find_their_neighbours_too() {
+    let (Some(mpiexec), Some(directory)) = (setting(HYDRA), setting("MPD_TEST_PMI_DIR")) else {
+        return skip("no Hydra, or no client libraries");
+    };
+    for program in ["pmi_ring", "pmi2_hello"] {
+        let mut command = Command::new(&mpiexec);
+        command.args(["-n", "3"]).arg(Path::new(&directory).join(program));
+        each_rank_found_its_neighbour(3, &Run::new(command).output());
     }
 }
 
