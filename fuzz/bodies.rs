@@ -7,6 +7,8 @@
 mod channel;
 #[path = "bodies/messages.rs"]
 mod messages;
+#[path = "bodies/pmi.rs"]
+mod pmi;
 #[path = "bodies/ring.rs"]
 mod ring;
 #[path = "bodies/text.rs"]
@@ -16,7 +18,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 12] = [
+pub(crate) const TARGETS: [(&str, Body); 13] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -28,7 +30,8 @@ pub(crate) const TARGETS: [(&str, Body); 12] = [
     ("ring", ring::ring),
     ("host_file", text::host_file),
     ("key_file", text::key_file),
-    ("pmi_lines", text::pmi_lines),
+    ("pmi_lines", pmi::pmi_lines),
+    ("pmi_messages", pmi::pmi_messages),
 ];
 
 /// Runs the target of that name.

@@ -1,5 +1,6 @@
-//! PMI-1.1, the line protocol by which the processes of an MPI job find each other: the server
-//! side for a process manager, and the client side for tests.
+//! PMI, the protocol by which the processes of an MPI job find each other, in both its dialects: the
+//! lines of PMI-1.1 and the messages of PMI-2. The server side for a process manager, and the client
+//! side for libraries and tests.
 //!
 //! Pure state machines: bytes and answers go in, bytes and operations come out. No I/O, no clock,
 //! no threads; whoever owns the descriptors drives them.
@@ -44,36 +45,47 @@
 //! ```
 //!
 //! The manager polls operations to `None` and writes the output after each call that may have
-//! made some: `receive`, `answer`, `consume`, `end_of_stream`.
+//! made some: `receive`, `answer`, `consume`, `end_of_stream`. A client of PMI-1 has one request open,
+//! one of PMI-2 up to [`MAX_OPEN`](limits::MAX_OPEN), one for each of its threads; tickets say which
+//! answer belongs to which, and answers may come in any order.
+//!
+//! # The client side
+//!
+//! [`Client`] speaks PMI-1, [`pmi2::Client`] PMI-2.
 //!
 //! # What is served
 //!
 //! * All of PMI-1.1 on an inherited descriptor (`PMI_FD`), and the preamble of `PMI_PORT`. The
 //!   table is `protocol.txt`; a test holds it against the code. Every client of PMI 1 is told 1.1.
+//! * All of PMI-2 behind an `init` that asks for it, with Slurm's `ring`. The table is
+//!   `protocol2.txt`. A client may change its dialect by another `init`, while nothing is open.
 //! * `init` again, with or without a finalize before it; `finalize` again; anything at all after
 //!   finalize, since other processes may have inherited the descriptor by then.
-//! * An abort passes while an answer is outstanding, if it is the next line.
+//! * An abort passes while an answer is outstanding, if it comes next.
 //!
 //! # What is refused, and how
 //!
 //! | what | answer |
 //! | --- | --- |
-//! | PMI 2 or any other version | `response_to_init … rc=-1` |
+//! | another version than 1 and 2 | `response_to_init … rc=-1` |
 //! | a KVS other than the job's; an empty or long key; a long value; a put of `PMI_…` | rc=-1 and a msg |
-//! | spawn | `spawn_result rc=-1`, for now |
+//! | a spawn of nothing, of no processes, or beyond [`MAX_SPAWN_BYTES`](limits::MAX_SPAWN_BYTES) | rc=-1 and a msg, once a call |
 //! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
-//! | a line without `cmd=` | nothing |
+//! | in PMI-2 a second fence while in one; more open requests than are taken | rc=-1 and an errmsg |
+//! | a line or message without `cmd=` | nothing |
 //! | a value that does not fit a reply of [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
 //! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
+//! | what is no length where a message should begin, or one beyond [`MAX_FRAME`](limits::MAX_FRAME) | fatal |
 //!
-//! Of all but the refusals "for now" and the value that does not fit the manager hears by
-//! [`Operation::Misbehaved`]. None of them closes anything: libraries crash when their descriptor
+//! A refusal in PMI-2 is `NAME-response;rc=-1;errmsg=…`. Of all but the value that does not fit the
+//! manager hears by [`Operation::Misbehaved`]. None of them closes anything: libraries crash when their descriptor
 //! is closed, so a manager that wants to end a rank kills it.
 //!
 //! # What is not here
 //!
 //! Starting processes, collecting a fence, exchanging the KVS between hosts, deciding when a rank
-//! is gone: all of it is the manager's. PMI-2 and PMIx are other protocols.
+//! is gone: all of it is the manager's; [`Kvs`] and [`NodeAttributes`] hold what it has to hold. PMIx is
+//! another protocol.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

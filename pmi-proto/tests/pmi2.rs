@@ -126,6 +126,7 @@ fn a_spawned_client_is_told_who_spawned_it() {
         ..facts()
     });
     session.receive(format!("{INIT}\n").as_bytes());
+    assert!(session.poll_operation().is_some());
     session.consume(session.output().len());
     session.receive(&frame("fullinit;pmijobid=j;pmirank=0;threaded=TRUE;"));
     session.receive(&frame("info-getjobattr;key=universeSize;"));
@@ -195,20 +196,40 @@ fn there_is_an_end_to_open_requests_and_an_abort_passes_all() {
     session.receive(&frame(&wait(MAX_OPEN)));
     session.receive(&frame("abort;exitcode=-1;message=no luck;"));
     session.receive(&frame("job-getid;"));
-    assert_eq!(
-        written(&mut session),
-        "info-getnodeattr-response;thrid=256;rc=-1;errmsg=too_many_requests;\n\
-         job-getid-response;jobid=kvs_22138_0;rc=0;\n"
-    );
     let operations: Vec<_> =
         std::iter::from_fn(|| session.poll_operation()).map(|(_, operation)| operation).collect();
     let error = ProtocolError::TooManyOpen { command: "info-getnodeattr" };
     let abort = Operation::Abort { code: -1, world: true, message: b"no luck".into() };
     assert_eq!(operations, [Operation::Misbehaved { error, fatal: false }, abort]);
+    assert_eq!(
+        written(&mut session),
+        "info-getnodeattr-response;thrid=256;rc=-1;errmsg=too_many_requests;\n\
+         job-getid-response;jobid=kvs_22138_0;rc=0;\n"
+    );
     for ticket in tickets {
         session.answer(ticket, Answer::Get(None));
     }
     assert_eq!(written(&mut session).lines().count(), MAX_OPEN);
+}
+
+#[test]
+fn an_abort_is_never_refused_and_what_is_echoed_is_bounded() {
+    let mut manager = Manager::initialized_2();
+    let long = ";".repeat(MAX_FRAME / 2 - 40);
+    assert_eq!(manager.message(&format!("abort;thrid={long};msg=so;")), "");
+    assert_eq!(
+        manager.message(&format!("fly;thrid={long};")),
+        "fly-response;rc=-1;errmsg=unknown_command;\n"
+    );
+    manager.message("finalize;");
+    assert_eq!(manager.message("abort;exitcode=3;"), "");
+    let abort = |code, words: &str| Operation::Abort {
+        code,
+        world: true,
+        message: words.as_bytes().into(),
+    };
+    assert_eq!(manager.operations.first(), Some(&abort(1, "so")));
+    assert_eq!(manager.operations.last(), Some(&abort(3, "")));
 }
 
 #[test]
@@ -303,6 +324,7 @@ fn garbage_after_finalize_is_ignored_and_an_init_is_found_behind_it() {
     manager.message("finalize;");
     manager.written.clear();
     manager.receive(&frame("fly;"));
+    manager.receive(&frame("kvs-put;"));
     manager.receive(b"     5hello");
     manager.receive(b"hello from a grandchild\n\x00\xff\n");
     assert!(manager.written.is_empty());

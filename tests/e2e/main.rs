@@ -30,6 +30,7 @@ mod naive;
 mod options;
 mod output;
 mod pmi;
+mod pmi2;
 mod preload;
 mod process;
 mod pty;

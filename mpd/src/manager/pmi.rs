@@ -63,6 +63,7 @@ impl Process {
     /// its answer runs at once, and would run in between.
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
+            self.perform_operations(rank);
             self.clients[rank].pmi.flush();
             // Requests that waited for room in the output come now.
             while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
@@ -113,14 +114,17 @@ impl Process {
             Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
             Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
             Operation::GetOf { .. } => session.answer(ticket, Answer::Get(None)),
-            // Nothing goes from job to job here: who connects does that by itself.
+            // Who connects does so by itself: there is nothing to be opened here.
             Operation::Connect { .. } | Operation::Disconnect { .. } => {
                 session.answer(ticket, Answer::Done(Ok(())));
             }
             Operation::Spawn(_) => {
                 session.answer(ticket, Answer::Spawned(Err("spawn_not_supported_yet")));
             }
-            Operation::Initialized { .. } => self.tell(Input::Initialized(rank)),
+            Operation::Initialized { dialect, .. } => {
+                log::debug!("rank {rank}: speaks {dialect}");
+                self.tell(Input::Initialized(rank));
+            }
             Operation::Finalized => self.tell(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));

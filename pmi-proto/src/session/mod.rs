@@ -183,9 +183,10 @@ impl Session {
 
     /// The next thing the manager has to do or know, and the ticket for its answer.
     pub fn poll_operation(&mut self) -> Option<(Ticket, Operation)> {
-        let operation = self.operations.pop_front()?;
-        self.advance();
-        Some(operation)
+        if self.operations.is_empty() {
+            self.advance();
+        }
+        self.operations.pop_front()
     }
 
     /// Answers the operation that came with this ticket, in whatever order.
@@ -207,7 +208,11 @@ impl Session {
             debug_assert!(false, "{answer:?} does not answer {open:?}");
             self.open.insert(ticket, open);
         }
-        self.advance();
+        // In PMI-2 nothing waited for this: what has come is looked at when operations are polled,
+        // and other answers of now go before it.
+        if self.dialect == Dialect::Pmi1 {
+            self.advance();
+        }
     }
 
     /// Bytes to be written to the client.
@@ -247,7 +252,7 @@ impl Session {
 
     /// Decodes as far as the outstanding requests and the limits allow.
     fn advance(&mut self) {
-        while !self.deaf && self.operations.len() < MAX_OPERATIONS {
+        while !self.deaf && self.operations.len() < self.most_operations() {
             let full = self.output.len() >= MAX_OUTPUT;
             let took = match self.dialect {
                 Dialect::Pmi1 => {
@@ -263,6 +268,15 @@ impl Session {
             if !took {
                 return self.take_end();
             }
+        }
+    }
+
+    /// How many operations may wait for the manager before the decoding stops. In PMI-2 each may be
+    /// answered before the next request is looked at, so that it does not matter which come together.
+    const fn most_operations(&self) -> usize {
+        match self.dialect {
+            Dialect::Pmi1 => MAX_OPERATIONS,
+            Dialect::Pmi2 => 1,
         }
     }
 

@@ -42,12 +42,18 @@ impl Session {
     }
 
     fn take_message(&mut self, message: &Message) {
-        let row = row_named(message.command());
+        let finalized = self.phase() == Phase::Finalized;
         let thrid = message.get("thrid").map(<[u8]>::to_vec);
-        let Some(row) = row else {
-            if self.phase() != Phase::Finalized {
+        let request = Request::parse(message);
+        if let Ok(Request::Abort { code, world, message }) = request {
+            self.tell(Operation::Abort { code, world, message });
+            return;
+        }
+        let Some(row) = row_named(message.command()) else {
+            if !finalized {
                 let name = excerpt(message.command());
                 let error = ProtocolError::UnknownCommand { name: name.clone() };
+                let thrid = thrid.filter(|token| check_value("", token).is_ok());
                 self.respond(thrid, &name, Err(Refusal::new(-1, error.msg())));
                 self.report(error);
             }
@@ -57,10 +63,11 @@ impl Session {
         if let Some(Err(error)) = thrid.as_ref().map(|token| check_value(row.name, token)) {
             return self.refuse((None, row.name), error);
         }
-        let asker = (thrid, row.name);
-        match Request::parse(message) {
-            Ok(request) => self.perform_request(asker, request),
-            Err(error) => self.refuse(asker, error),
+        match request {
+            Ok(request) => self.perform_request((thrid, row.name), request),
+            // Grandchildren inherit the descriptor and may write anything to it.
+            Err(_) if finalized => {}
+            Err(error) => self.refuse((thrid, row.name), error),
         }
     }
 

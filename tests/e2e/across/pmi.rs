@@ -38,6 +38,19 @@ fn values_of_any_kind_and_repeated_inits_work_across_hosts() {
 }
 
 #[test]
+fn pmi_2_works_across_hosts() {
+    let ring = ring();
+    for (mode, said) in
+        [("put-fence-get-all", "pmi2 ok "), ("ring", "ring ok "), ("mixed", "mixed ok ")]
+    {
+        let output = ring.ranks(8, "t-pmi2", &[mode, "3"]).output();
+        output.code(0).quiet();
+        assert_eq!(output.out().matches(said).count(), 8, "{mode}: {output}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn the_mapping_tells_which_ranks_share_a_host() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");

@@ -1,0 +1,136 @@
+//! PMI-2 as a client sees it on its descriptor, and through Slurm's library.
+
+use std::path::Path;
+
+use crate::mpi::libraries;
+use crate::suite::Suite;
+use mpd_tests::surroundings::{setting, skip};
+
+#[test]
+fn every_rank_is_told_its_place_in_pmi_2() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.ranks(4, "t-pmi2", &["hello"]).output();
+    output.code(0).quiet();
+    let lines = output.sorted_lines();
+    assert_eq!(lines.len(), 4, "{output}");
+    for (rank, line) in lines.iter().enumerate() {
+        let start = format!("hello rank {rank} of 4 appnum 0 universe ");
+        assert!(line.starts_with(&start), "{output}");
+        assert!(line.contains(" mapping (vector,(0,1,4)) kvs "), "{output}");
+    }
+}
+
+#[test]
+fn what_was_put_in_pmi_2_is_got_by_all_after_a_fence() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for (ranks, keys) in [(1, "1"), (2, "40"), (16, "4")] {
+        let output = suite.ranks(ranks, "t-pmi2", &["put-fence-get-all", keys]).output();
+        output.code(0).quiet();
+        assert_eq!(output.out().matches("pmi2 ok ").count(), ranks, "{output}");
+    }
+}
+
+#[test]
+fn threads_of_a_client_do_not_wait_for_each_other() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for (mode, said) in [
+        ("threads", "threads ok "),
+        ("ring", "ring ok "),
+        ("again", "again ok "),
+        ("mixed", "mixed ok "),
+    ] {
+        let output = suite.ranks(3, "t-pmi2", &[mode]).output();
+        output.code(0).quiet();
+        assert_eq!(output.out().matches(said).count(), 3, "{mode}: {output}");
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn an_abort_in_pmi_2_ends_the_job_with_its_code() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.ranks(3, "t-pmi2", &["abort", "1", "7"]).output();
+    output.code(7).says(&["rank 1", "as told"]);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_rank_that_sends_no_messages_ends_the_job() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.ranks(3, "t-pmi2", &["garbage", "2"]).output();
+    output.code(1).says(&["rank 2"]);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn names_are_the_same_in_both_dialects() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite
+        .ranks(
+            2,
+            "t-pmi2",
+            &[
+                "say",
+                "1",
+                "name-publish;thrid=4;name=my svc;port=tag#0$;",
+                "name-lookup;name=my svc;",
+                "name-unpublish;name=my svc;",
+                "name-unpublish;name=my svc;",
+                "job-connect;jobid=kvs_other;",
+                "kvs-get;jobid=kvs_other;srcid=-1;key=k;",
+            ],
+        )
+        .output();
+    output.code(0).prints(
+        "name-publish-response;thrid=4;rc=0;\n\
+         name-lookup-response;port=tag#0$;value=tag#0$;rc=0;\n\
+         name-unpublish-response;rc=0;\n\
+         name-unpublish-response;rc=1;errmsg=service_not_found;\n\
+         job-connect-response;kvscopy=FALSE;rc=0;\n\
+         kvs-get-response;found=FALSE;rc=0;\n",
+    );
+}
+
+#[test]
+fn a_program_with_slurm_s_library_makes_every_call() {
+    let Some(directory) = setting("MPD_TEST_PMI2_DIR") else {
+        return skip("Slurm's libpmi2 is not there");
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    for ranks in [1, 4] {
+        let run = suite.mpirun(["-n", &ranks.to_string()]).arg(Path::new(&directory).join("pmi2"));
+        let output = run.output();
+        output.code(0).quiet();
+        for rank in 0..ranks {
+            let line = format!("pmi2 ok {rank} of {ranks}\n");
+            assert!(output.out().contains(&line), "{output}");
+        }
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn intel_mpi_runs_over_slurm_s_library() {
+    let libraries = libraries();
+    let intel = libraries.iter().find(|library| library.name == "Intel MPI");
+    let (Some(intel), Some(library)) = (intel, setting("MPD_TEST_PMI2_LIB")) else {
+        return skip("Intel MPI or Slurm's libpmi2 is not there");
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    for program in ["hello", "cpi"] {
+        let run = suite.mpirun(["-n", "4"]).arg(intel.program(program));
+        let output = intel.dress(run).env("I_MPI_PMI_LIBRARY", &library).deadline(120).output();
+        output.code(0);
+        let said = if program == "hello" { " of 4 appnum 0 universe " } else { "3.14159" };
+        assert!(output.out().contains(said), "{program}: {output}");
+    }
+    suite.only_the_daemon_is_left();
+}
