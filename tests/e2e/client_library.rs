@@ -147,6 +147,35 @@ fn a_program_that_opens_libpmi_by_name_gets_ours() {
 }
 
 #[test]
+fn a_program_linked_with_slurm_s_libpmi2_runs_with_ours() {
+    let Some(directory) = setting("MPD_TEST_PMI2_DIR") else { return skip("no libpmi2 of Slurm") };
+    let suite = Suite::new();
+    let Some(output) = found_by_path(&suite, &[Path::new(&directory).join("pmi2")]) else {
+        return skip("no client libraries");
+    };
+    output.code(0);
+    let expected = ["pmi2 ok 0 of 3", "pmi2 ok 1 of 3", "pmi2 ok 2 of 3"];
+    assert_eq!(output.sorted_lines(), expected);
+}
+
+#[test]
+fn intel_mpi_speaks_pmi_2_by_our_library() {
+    let (Some(directory), Some(mpi), Some(ours)) =
+        (setting("MPD_TEST_IMPI_DIR"), setting("MPD_TEST_IMPI_LIB"), setting("MPD_TEST_PMI_LIB"))
+    else {
+        return skip("no Intel MPI, or no client libraries");
+    };
+    let suite = Suite::new();
+    let run = suite.mpirun(["-n", "4"]).arg(Path::new(&directory).join("allreduce"));
+    let library = Path::new(&ours).join("libpmi2.so.0");
+    let run = run.env("LD_LIBRARY_PATH", mpi).env("I_MPI_PMI", "pmi2").env("I_MPI_DEBUG", "5");
+    let output = run.env("I_MPI_PMI_LIBRARY", &library).deadline(120).output();
+    output.code(0);
+    assert!(output.out().contains("allreduce ok 4\n"), "{output}");
+    assert!(output.out().contains(&format!("I_MPI_PMI_LIBRARY={}", library.display())), "{output}");
+}
+
+#[test]
 fn a_python_program_and_a_rust_program_find_their_neighbours() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
     let suite = Suite::new();
