@@ -5,7 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use pmi_client::c::{
-    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, int, room, set, set_text, text,
+    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, connect, int, room, set, set_text,
+    text,
 };
 use pmi_client::{Client, Version};
 
@@ -19,7 +20,7 @@ pub extern "C" fn PMI_Init(spawned: Out<'_>) -> c_int {
         let mut state = state();
         let client = match &*state {
             Some(client) => client,
-            None => state.insert(Arc::new(Client::connect(Version::One)?)),
+            None => state.insert(Arc::new(connect(Version::One)?)),
         };
         spawned.write(client.place().is_spawned.into());
         Ok(())

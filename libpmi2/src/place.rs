@@ -4,10 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::io::Write;
 use std::sync::Arc;
 
+use pmi_client::Version;
 use pmi_client::c::{
-    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, int, room, set, set_text, text,
+    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, connect, int, room, set, set_text,
+    text,
 };
-use pmi_client::{Client, Version};
 
 use crate::{client, state};
 
@@ -27,7 +28,7 @@ pub extern "C" fn PMI2_Init(
         let mut state = state();
         let client = match &*state {
             Some(client) => client,
-            None => state.insert(Arc::new(Client::connect(Version::Two)?)),
+            None => state.insert(Arc::new(connect(Version::Two)?)),
         };
         let place = client.place();
         spawned.write(place.is_spawned.into());

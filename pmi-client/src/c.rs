@@ -1,9 +1,12 @@
 //! What `libpmi` and `libpmi2` have in common: texts and arrays of C, codes, panics that stay here.
 
+use std::error::Error as _;
 use std::ffi::{c_char, c_int};
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::client::{Client, Version};
 use crate::error::Error;
 pub use crate::raw::{array, room, text};
 
@@ -43,6 +46,18 @@ pub type Out<'a, T = c_int> = Option<&'a mut MaybeUninit<T>>;
 
 /// A call's outcome: a code other than [`SUCCESS`] is an error.
 pub type Outcome = Result<(), c_int>;
+
+/// Connects; that it cannot is said on standard error, since the code tells nothing.
+///
+/// # Errors
+/// [`FAIL`].
+pub fn connect(version: Version) -> Result<Client, c_int> {
+    Client::connect(version).map_err(|error| {
+        let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+        let _ = writeln!(std::io::stderr(), "PMI: {error}{cause}");
+        c_int::from(error)
+    })
+}
 
 /// Turns an outcome into its code. A panic is [`FAIL`]: it must not reach C.
 pub fn code(call: impl FnOnce() -> Outcome) -> c_int {

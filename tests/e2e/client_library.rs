@@ -130,6 +130,18 @@ fn hydra_s_ranks_find_their_neighbours_too() {
     }
 }
 
+#[test]
+fn a_program_that_is_led_astray_says_by_which_variable() {
+    let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
+    for (name, value) in [("PMI_FD", "1000"), ("PMI_FD", "x"), ("PMI_PORT", "127.0.0.1:1")] {
+        for program in ["pmi_ring", "pmi2_hello"] {
+            let command = Command::new(Path::new(&directory).join(program));
+            let run = Run::new(command).without_env("PMI_FD").env(name, value);
+            run.output().code(1).says(&["Init failed with -1", value]);
+        }
+    }
+}
+
 /// A program that is not linked with the library finds it where `LD_LIBRARY_PATH` says.
 fn found_by_path(suite: &Suite, program: &[PathBuf]) -> Option<Output> {
     let path = setting("MPD_TEST_PMI_LIB")?;
