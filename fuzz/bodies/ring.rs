@@ -151,6 +151,7 @@ impl Owner {
             }
             9 if bytes.byte() < 8 => self.give(Input::Leave),
             9 => self.give(Input::JobOver(claim(bytes).job)),
+            10 if bytes.byte() < 64 => self.give(Input::Drain(bytes.byte() & 1 == 1)),
             10 => self.give(Input::Readdress(vec![address(bytes)])),
             _ => {
                 let Some(link) = self.any_link(bytes) else { return };
@@ -246,6 +247,7 @@ fn record(bytes: &mut Bytes<'_>) -> Record {
         position: number(bytes).saturating_mul(GAP / 4),
         ordinal: number(bytes),
         ncpus: small(bytes),
+        draining: bytes.byte() & 1 == 1,
         addresses: several(bytes, address),
         by: (bytes.byte() & 1 == 1).then(|| name(bytes)),
         age_s: small(bytes),

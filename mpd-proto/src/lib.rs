@@ -16,8 +16,9 @@
 //! | [`job`] | what a job is: its specification, the end of its ranks, its exit code |
 //! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
 //! | [`manager`] | the life of one job on one host |
-//! | [`placement`] | which rank runs on which host |
+//! | [`placement`] | which rank runs on which host, and where spawned processes go |
 //! | [`ring`] | one daemon's membership of the ring, scatters and laps |
+//! | [`soft`] | the numbers of processes that a program can be run with |
 //! | [`stdio`] | whole lines out, bounded bytes in |
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ pub mod message;
 pub mod placement;
 pub mod rankset;
 pub mod ring;
+pub mod soft;
 pub mod stagger;
 pub mod stdio;
 pub mod time;

@@ -102,6 +102,29 @@ impl RankSet {
         *self = Self::from_ranges(all);
     }
 
+    /// Takes all ranks of `other` out.
+    pub fn remove(&mut self, other: &Self) {
+        let mut left = Vec::with_capacity(self.ranges.len());
+        for &(mut low, high) in &self.ranges {
+            let at = other.ranges.partition_point(|&(_, last)| last < low);
+            let mut gone = other.ranges[at..].iter().take_while(|&&(first, _)| first <= high);
+            let whole = loop {
+                let Some(&(first, last)) = gone.next() else { break true };
+                if first > low {
+                    left.push((low, first - 1));
+                }
+                if last >= high {
+                    break false;
+                }
+                low = last + 1;
+            };
+            if whole {
+                left.push((low, high));
+            }
+        }
+        self.ranges = left;
+    }
+
     /// Adds one rank.
     pub fn insert(&mut self, rank: Rank) {
         if self.contains(rank) {

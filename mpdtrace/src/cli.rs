@@ -75,7 +75,7 @@ pub struct Common {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdtrace", version, after_help = PLACES)]
 pub struct TraceCli {
-    /// Long lines: NAME_PORT (ADDRESS)
+    /// Long lines: NAME_PORT (ADDRESS), with 'draining' behind where mpddrain said so
     #[arg(short = 'l', long)]
     pub long: bool,
 
@@ -137,6 +137,28 @@ pub struct ExitCli {
     /// NAME or NAME_PORT as 'mpdtrace -l' lists them, or 'localmpd' for the daemon of this host
     #[arg(value_name = "MEMBER")]
     pub member: String,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Give hosts no new processes, and leave them what they run.
+///
+/// New jobs and spawned processes go elsewhere, except where a job names such a host (-hosts, -f, -host),
+/// which its mpirun then says. Jobs that run there run on. It holds for all hosts of the ring, until
+/// --undo or until the daemon there is started again; 'mpdtrace -l' shows it. Silent if all daemons
+/// concerned were told; those that could not be told are named, with exit code 1.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpddrain", version, after_help = PLACES)]
+pub struct DrainCli {
+    /// NAME or NAME_PORT as 'mpdtrace -l' lists them, or 'localmpd' for the daemon of this host
+    #[arg(value_name = "MEMBER", required = true)]
+    pub members: Vec<String>,
+
+    /// Let them have new processes again
+    #[arg(long)]
+    pub undo: bool,
 
     /// Options of all consoles.
     #[command(flatten)]
@@ -454,6 +476,7 @@ pub fn commands() -> Vec<Command> {
         PingCli::command(),
         ExitCli::command(),
         AllexitCli::command(),
+        DrainCli::command(),
         ListjobsCli::command(),
         NamesCli::command(),
         TopCli::command(),

@@ -1,7 +1,11 @@
 //! Members as people write and read them: short names, `NAME_PORT`, hosts of addresses.
 
+use anyhow::{Result, bail};
 use mpd_proto::message::{MemberView, RingView};
-use mpd_proto::ring::{Address, Standing};
+use mpd_proto::ring::{Address, DaemonName, Standing};
+
+/// What the daemon of this host is called on command lines.
+pub const LOCAL: &str = "localmpd";
 
 /// The live members in the order of the ring, the local one first.
 pub fn live(view: &RingView) -> impl Iterator<Item = &MemberView> {
@@ -38,6 +42,24 @@ pub fn find<'a>(view: &'a RingView, text: &str) -> Option<&'a MemberView> {
     first(&|m| m.name.as_str() == text)
         .or_else(|| first(&by_port))
         .or_else(|| first(&|m| short_name(view, m.name.as_str()) == text))
+}
+
+/// The live member that `text` means; [`LOCAL`] means the one that was asked.
+///
+/// # Errors
+/// There is none, or it is not alive.
+pub fn resolve(view: &RingView, text: &str) -> Result<DaemonName> {
+    if text == LOCAL {
+        return Ok(view.me.clone());
+    }
+    let Some(member) = find(view, text) else {
+        bail!("no member '{text}' in this ring; 'mpdtrace -l' lists them");
+    };
+    match member.standing {
+        Standing::Live => Ok(member.name.clone()),
+        Standing::Dead => bail!("{} is dead already; nothing to do", member.name),
+        Standing::Departed => bail!("{} has left already; nothing to do", member.name),
+    }
 }
 
 /// `NAME_PORT`, the name alone for a member without an address.

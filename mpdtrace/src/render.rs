@@ -16,14 +16,15 @@ pub fn names(view: &RingView) -> String {
     lines(member::live(view).map(|m| one_line(member::short_name(view, m.name.as_str()))))
 }
 
-/// One line per live member: `NAME_PORT (ADDRESS)`.
+/// One line per live member: `NAME_PORT (ADDRESS)`, and ` draining` if it is.
 pub fn long(view: &RingView) -> String {
     lines(member::live(view).map(long_line))
 }
 
 fn long_line(m: &MemberView) -> String {
     let host = m.addresses.first().map_or("no address", member::host);
-    one_line(&format!("{} ({host})", member::id(m)))
+    let draining = if m.draining { " draining" } else { "" };
+    one_line(&format!("{} ({host}){draining}", member::id(m)))
 }
 
 /// A checked ring as one line of JSON, dead and departed members included.
@@ -154,6 +155,7 @@ mod tests {
     fn view() -> RingView {
         let mut view = samples::ring(&["h1.x.org", "h2", "h3", "h4"]);
         view.members[1].addresses.clear();
+        view.members[2].draining = true;
         view.members[3].standing = Standing::Dead;
         view
     }
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn long_lines_have_port_and_address() {
-        let expected = "h1.x.org_5000 (10.0.0.1)\nh2 (no address)\nh3_5002 (10.0.0.3)\n";
+        let expected = "h1.x.org_5000 (10.0.0.1)\nh2 (no address)\nh3_5002 (10.0.0.3) draining\n";
         assert_eq!(long(&view()), expected);
     }
 
@@ -178,7 +180,7 @@ mod tests {
              \"key\":\"ab12cd34\",\"whole\":true,\"rhs\":null,\"lhs\":null,\"members\":[{\
              \"name\":\"a\",\"standing\":\"live\",\
              \"instance\":\"00000000000000000000000000000000\",\"ordinal\":0,\"ncpus\":4,\
-             \"addresses\":[\"10.0.0.1:5000\"],\"suspect\":false,\"by\":null}]}}\n"
+             \"addresses\":[\"10.0.0.1:5000\"],\"suspect\":false,\"draining\":false,\"by\":null}]}}\n"
         );
         assert!(ring_json(&Checked { view: view(), doubt: None }).contains("\"dead\""));
     }

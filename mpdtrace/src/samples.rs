@@ -32,6 +32,7 @@ pub(crate) fn member(text: &str, i: usize) -> MemberView {
         ncpus: 4,
         addresses: vec![Address::new(&format!("10.0.0.{}:{}", i % 250 + 1, 5000 + i)).unwrap()],
         suspect: false,
+        draining: false,
         by: None,
     }
 }

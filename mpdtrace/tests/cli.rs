@@ -178,6 +178,7 @@ fn without_a_daemon_each_tool_says_how_to_start_one() {
         ("mpdringtest", &["5"]),
         ("mpdallexit", &[]),
         ("mpdexit", &["h2"]),
+        ("mpddrain", &["h2"]),
         ("mpdlistjobs", &[]),
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
@@ -235,11 +236,36 @@ fn mpdexit_finds_members_as_they_are_listed() {
 }
 
 #[test]
+fn mpddrain_tells_several_members_at_once_and_can_be_undone() {
+    let view = ring(&["h1", "h2.x.org", "h3"]);
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
+        _ => done(&[]),
+    });
+    let asked = |daemon: &Daemon| daemon.asked().pop().unwrap();
+    assert_eq!(daemon.run("mpddrain", &["h2", "localmpd"]).good(), "");
+    let members = vec![name("h2.x.org"), name("h1")];
+    assert_eq!(asked(&daemon), RingRequest::Drain { members, draining: true });
+    assert_eq!(
+        daemon.run("mpddrain", &["--undo", "--json", "h3_5002"]).good(),
+        "{\"done\":{\"missing\":[]}}\n"
+    );
+    assert_eq!(asked(&daemon), RingRequest::Drain { members: vec![name("h3")], draining: false });
+    assert!(daemon.run("mpddrain", &["h1", "h9"]).bad("mpddrain").contains("no member 'h9'"));
+    assert_eq!(daemon.run("mpddrain", &[]).code, 2);
+}
+
+#[test]
 fn members_that_could_not_be_told_are_named() {
-    let daemon = Daemon::new(|_| done(&["h4", "h7"]));
+    let view = ring(&["h1", "h4", "h7"]);
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
+        _ => done(&["h4", "h7"]),
+    });
     for (program, words) in [
         ("mpdallexit", &[][..]),
         ("mpdexit", &["localmpd"]),
+        ("mpddrain", &["h4", "h7"]),
         ("mpdkilljob", &["-a", "x"]),
         ("mpdsigjob", &["9", "-a", "x"]),
         ("mpdstdin", &["x", "0"]),
@@ -543,6 +569,7 @@ fn every_tool_gets_its_man_page_and_completions() {
         "mpdringtest",
         "mpdallexit",
         "mpdexit",
+        "mpddrain",
         "mpdlistjobs",
         "mpdkilljob",
         "mpdsigjob",

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, Misfit};
+use mpd_proto::soft::Soft;
 
 use crate::allocation::{self, Allocation};
 use crate::caller::Caller;
@@ -18,7 +19,6 @@ use crate::limits::LimitChange;
 use crate::once::Once;
 use crate::options::{Key, Reach};
 use crate::scan::{Section, Setting};
-use crate::soft::Soft;
 use crate::usage::Usage;
 
 /// Where a program is searched if there is no `PATH` at all.
@@ -166,6 +166,7 @@ impl<'a> Argsets<'a> {
             trace: self.job.trace().any(),
             preload: self.job.preload,
             placement: self.job.placement(),
+            spawn_policy: self.job.spawn_policy(),
         };
         match spec.check() {
             Ok(()) => Ok(spec),

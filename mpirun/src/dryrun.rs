@@ -9,6 +9,7 @@ use mpd_proto::RankSet;
 use mpd_proto::job::{
     Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder,
 };
+use mpd_proto::placement::spawn::SpawnPolicy;
 
 use crate::caller::Caller;
 use crate::job_options::{ExitReports, TraceWish};
@@ -90,6 +91,10 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
         ("order", said(wish.order == RankOrder::RoundRobin, "each host in turn")),
         ("group size", wish.group.map(|n| n.to_string())),
         ("first host", said(!wish.here_first, "the next in the ring")),
+        (
+            "spawned processes",
+            said(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
+        ),
         ("bound to", said(wish.binding != Binding::None, wish.binding.name())),
         ("print rank map", said(wish.print_rank_map, "yes")),
     ];

@@ -10,6 +10,7 @@ use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
     Binding, Bytes, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec, RankOrder,
 };
+use mpd_proto::placement::spawn::SpawnPolicy;
 use mpd_proto::{Rank, RankSet};
 
 use crate::demand::Launcher;
@@ -105,6 +106,7 @@ pub struct JobOptions {
     print_exit_codes: bool,
     print_rank_map: bool,
     round_robin: bool,
+    spawn_policy: Once<SpawnPolicy>,
     status_file: Once<PathBuf>,
     stdin: Once<RankSet>,
     pub(crate) stdin_switch: bool,
@@ -153,6 +155,7 @@ impl JobOptions {
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::PrintRankMap => self.print_rank_map = true,
             Key::RoundRobin => self.round_robin = true,
+            Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
             Key::Stdin => {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
@@ -202,6 +205,11 @@ impl JobOptions {
             binding: self.binding.get().copied().unwrap_or_default(),
             print_rank_map: self.print_rank_map,
         }
+    }
+
+    /// Where processes run that the ranks spawn.
+    pub fn spawn_policy(&self) -> SpawnPolicy {
+        self.spawn_policy.get().copied().unwrap_or_default()
     }
 
     /// Hosts that get no rank.
@@ -288,6 +296,11 @@ fn command(setting: &Setting) -> Result<String, Usage> {
 fn binding(setting: &Setting) -> Result<Binding, Usage> {
     let known = "it must be 'none', 'core', 'numa' or 'slots'";
     Binding::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
+fn spawn_policy(setting: &Setting) -> Result<SpawnPolicy, Usage> {
+    let known = "it must be 'rr', 'load' or 'pack'";
+    SpawnPolicy::of_name(setting.text()?).ok_or_else(|| setting.error(known))
 }
 
 fn on_failure(setting: &Setting) -> Result<Consequence, Usage> {

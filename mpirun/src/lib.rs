@@ -28,7 +28,6 @@ pub mod ring;
 pub mod run;
 pub mod scan;
 pub mod session;
-pub mod soft;
 pub mod suggest;
 pub mod terminal;
 pub mod trace;

@@ -89,6 +89,8 @@ pub enum Key {
     RoundRobin,
     /// `-soft`.
     Soft,
+    /// `-spawn-policy`.
+    SpawnPolicy,
     /// `-status-file`.
     StatusFile,
     /// `-s`: the receivers of standard input.
@@ -291,6 +293,10 @@ pub static OPTIONS: &[Opt] = {
          with -hosts all and without -n, on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
+    opt(Hosts, Key::SpawnPolicy, &["spawn-policy"], &["rr|load|pack"],
+        "put each process that ranks spawn on the next host after the one used last (rr, default), on \
+         the one with the fewest processes of the job for each CPU, or fill the slots of the one used \
+         last and then of the next"),
     opt(Hosts, Key::Group, &["g"], &["K"],
         "keep groups of K ranks together on a host; they get MPD_GROUP_KEY, MPD_GROUP_SIZE and \
          MPD_GROUP_RANK, and the last group may be smaller"),

@@ -148,9 +148,15 @@ impl Watch {
 /// Every violation of what must hold after a calm time, among the daemons of `group`.
 pub(crate) fn after_calm(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut violations = Vec::new();
-    for check in
-        [lists_equal_the_reachable, links_agree, one_cycle, nothing_is_pending, names_agree]
-    {
+    let checks = [
+        lists_equal_the_reachable,
+        who_drains_is_known,
+        links_agree,
+        one_cycle,
+        nothing_is_pending,
+        names_agree,
+    ];
+    for check in checks {
         violations.extend(check(world, group));
     }
     violations
@@ -171,6 +177,19 @@ pub(crate) fn lists_equal_the_reachable(world: &World, group: &BTreeSet<usize>) 
         violations.push(format!("expected {}", names(&expected)));
     }
     violations
+}
+
+/// Everybody knows of everybody whether it is draining.
+fn who_drains_is_known(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
+    let drains = |host: usize, of: usize| {
+        let record = world.ring(host).record(&world.hosts[of].name);
+        record.is_some_and(|record| record.draining)
+    };
+    let wrong = |&host: &usize| {
+        let unlike = group.iter().find(|&&of| drains(host, of) != drains(of, of))?;
+        Some(format!("h{host} does not know whether h{unlike} is draining"))
+    };
+    group.iter().filter_map(wrong).collect()
 }
 
 fn names(names: &BTreeSet<DaemonName>) -> String {

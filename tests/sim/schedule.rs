@@ -173,7 +173,7 @@ fn fault(world: &mut World, booted: bool, moves: bool) {
         21 => take_back(world),
         22 => swizzle(world),
         _ if moves => move_away(world, host),
-        _ => {}
+        _ => world.input(host, Input::Drain(other.is_multiple_of(2))),
     }
 }
 

@@ -72,6 +72,10 @@ impl Trace {
                 self.say(now, who, &format!("> job {job} over"));
                 12
             }
+            Input::Drain(draining) => {
+                self.say(now, who, &format!("> drain {draining}"));
+                13
+            }
             Input::Lap { laps, .. } => {
                 self.say(now, who, &format!("> lap {laps}"));
                 8

@@ -9,10 +9,11 @@ use crate::job::spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
 };
 use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
+use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +48,7 @@ impl JobSpec {
         w.flag(self.trace);
         w.flag(self.preload);
         self.placement.encode(&mut w);
+        w.choice(&SpawnPolicy::ALL, self.spawn_policy);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -89,6 +91,7 @@ impl JobSpec {
         let trace = r.flag()?;
         let preload = r.flag()?;
         let placement = PlacementSpec::decode(&mut r)?;
+        let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -114,6 +117,7 @@ impl JobSpec {
             trace,
             preload,
             placement,
+            spawn_policy,
         })
     }
 }
@@ -388,6 +392,7 @@ mod tests {
                 binding: Binding::Slots,
                 print_rank_map: true,
             },
+            spawn_policy: SpawnPolicy::Pack,
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::Rank;
+use crate::job::World;
 
 /// Exit codes of `mpirun` that are not a rank's own.
 pub mod exit {
@@ -145,11 +146,42 @@ pub enum Failure {
         /// What, where and why.
         problem: String,
     },
+    /// One of the others, in a world that the job spawned; its rank is numbered there.
+    InWorld {
+        /// Which world of the job.
+        number: u32,
+        /// What.
+        failure: Box<Self>,
+    },
 }
 
 impl Failure {
+    /// The same of a rank of `world`, which was numbered through the job.
+    pub fn in_world(mut self, world: &World) -> Self {
+        if world.number == 0 {
+            return self;
+        }
+        match &mut self {
+            Self::Rank { rank, .. }
+            | Self::Aborted { rank, .. }
+            | Self::NotFinalized { rank }
+            | Self::LeftOthersWaiting { rank }
+            | Self::CannotExecute { rank, .. }
+            | Self::BrokeProtocol { rank, .. } => *rank = world.own(*rank),
+            Self::OutputClosed
+            | Self::OutputFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Interrupted { .. }
+            | Self::Killed
+            | Self::HostLost { .. }
+            | Self::Suite { .. }
+            | Self::InWorld { .. } => return self,
+        }
+        Self::InWorld { number: world.number, failure: Box::new(self) }
+    }
+
     /// Whether the text should be preceded by the host concerned.
-    pub const fn names_host(&self) -> bool {
+    pub fn names_host(&self) -> bool {
         !matches!(
             self,
             Self::OutputClosed
@@ -178,6 +210,7 @@ impl Failure {
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
             Self::Killed => 137,
+            Self::InWorld { failure, .. } => failure.exit_code(),
             Self::OutputFailed { .. } | Self::HostLost { .. } | Self::Suite { .. } => exit::SUITE,
         }
     }
@@ -218,6 +251,7 @@ impl fmt::Display for Failure {
             Self::HostLost { host, problem } => {
                 write!(f, "host {host} is lost: {problem}; the job was ended")
             }
+            Self::InWorld { number, failure } => write!(f, "world {number}: {failure}"),
         }
     }
 }
@@ -288,6 +322,15 @@ mod tests {
         assert_eq!(Failure::OutputClosed.exit_code(), 141);
         assert_eq!(Failure::TimedOut { limit_ms: 1 }.exit_code(), 124);
         assert_eq!(Failure::Suite { problem: String::new() }.exit_code(), 125);
+    }
+
+    #[test]
+    fn a_failure_in_a_spawned_world_names_it_and_has_the_same_code() {
+        let world = World { number: 2, first: Rank(10), size: 3 };
+        let failure = Failure::Rank { rank: Rank(12), end: RankEnd::Exited(3) }.in_world(&world);
+        assert_eq!(failure.to_string(), "world 2: rank 2: exited with code 3");
+        assert_eq!(failure.exit_code(), 3);
+        assert_eq!(Failure::Killed.in_world(&world), Failure::Killed);
     }
 
     #[test]

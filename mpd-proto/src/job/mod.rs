@@ -8,6 +8,7 @@ mod secret;
 mod share;
 mod spec;
 mod wish;
+mod world;
 
 pub use codec::InvalidSpec;
 pub use digest::Digest;
@@ -19,3 +20,5 @@ pub use spec::{
     OnFailure, OutputSpec,
 };
 pub use wish::{Binding, HostWish, PlacementSpec, RankOrder};
+pub(crate) use wish::{check_hosts, check_names};
+pub use world::{MAX_RANKS_EVER, Parts, SpawnOutcome, World};

@@ -34,7 +34,7 @@ pub struct Share {
     /// Where that daemon is reached, the best first.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
-    /// The ranks that run there; only the root may have none.
+    /// The ranks of the first world that run there. Who joined for a later one has none.
     pub ranks: RankSet,
 }
 
@@ -106,6 +106,29 @@ impl Shares {
         if next == u64::from(size) { Ok(()) } else { Err(InvalidShares::Ranks) }
     }
 
+    /// Puts others behind the last place.
+    ///
+    /// # Errors
+    /// There would be too many, or one is there already: nothing has changed.
+    pub fn extend(&mut self, others: Vec<Share>) -> Result<(), InvalidShares> {
+        if self.0.len() + others.len() > MAX_SHARES {
+            return Err(InvalidShares::TooMany(self.0.len() + others.len()));
+        }
+        for (at, share) in others.iter().enumerate() {
+            let twin = |other: &Share| other.member == share.member;
+            if self.0.iter().any(twin) || others[..at].iter().any(twin) {
+                return Err(InvalidShares::Twice(share.member.clone()));
+            }
+        }
+        self.0.extend(others);
+        Ok(())
+    }
+
+    /// How many ranks the first world has.
+    pub fn size(&self) -> u32 {
+        self.0.iter().map(|share| share.ranks.count()).sum()
+    }
+
     /// How many hosts.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -156,6 +179,15 @@ impl Shares {
             at += 1;
         }
         places
+    }
+
+    /// Whether the manager at `place` is `over` or below it.
+    pub fn is_below(place: usize, over: usize) -> bool {
+        let mut at = place;
+        while at > over {
+            at = (at - 1) / FAN_OUT;
+        }
+        at == over
     }
 
     /// The ranks at `place` and below.
@@ -216,6 +248,10 @@ mod tests {
                 assert!(shares.children(Shares::parent(place).unwrap()).contains(&place));
             }
             assert_eq!(shares.ranks_below(0), RankSet::below(hosts * 2));
+        }
+        let large = shares(300, 1);
+        for (place, over) in [(0, 0), (17, 1), (299, 18), (16, 1)] {
+            assert_eq!(Shares::is_below(place, over), large.subtree(over).contains(&place));
         }
         assert_eq!(shares(17, 1).depth_below(0), 1);
         assert_eq!(shares(18, 1).depth_below(0), 2);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::hosts::MAX_HOSTS;
 use crate::id::Rank;
 use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
+use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Bytes that need not be text.
@@ -55,6 +56,8 @@ pub struct JobSpec {
     pub trace: bool,
     /// Where the ranks run.
     pub placement: PlacementSpec,
+    /// Where processes run that its ranks spawn.
+    pub spawn_policy: SpawnPolicy,
 }
 
 /// One program and the ranks that run it.
@@ -275,6 +278,7 @@ impl std::fmt::Debug for JobSpec {
             .field("argsets", &self.argsets)
             .field("environments", &self.environments.len())
             .field("alias", &self.alias)
+            .field("spawn_policy", &self.spawn_policy)
             .finish_non_exhaustive()
     }
 }

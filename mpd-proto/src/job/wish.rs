@@ -1,6 +1,8 @@
 //! What the user says about where ranks run: carried in the specification, decided by
 //! [`crate::placement`] when the members of the ring are known.
 
+use serde::{Deserialize, Serialize};
+
 use crate::hosts::MAX_HOSTS;
 use crate::id::is_daemon_name;
 use crate::job::spec::Misfit;
@@ -27,7 +29,8 @@ pub struct PlacementSpec {
 }
 
 /// A host that the user names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostWish {
     /// Its name as written.
     pub name: String,
@@ -117,14 +120,14 @@ impl PlacementSpec {
 }
 
 /// Whether these can be hosts.
-pub(super) fn check_hosts(hosts: &[HostWish]) -> Result<(), Misfit> {
+pub(crate) fn check_hosts(hosts: &[HostWish]) -> Result<(), Misfit> {
     if hosts.iter().any(|host| host.slots == Some(0)) {
         return Err(Misfit::NoRanks);
     }
     check_names(hosts.iter().map(|host| host.name.as_str()))
 }
 
-fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Misfit> {
+pub(crate) fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Misfit> {
     if names.len() > MAX_HOSTS {
         return Err(Misfit::TooManyHosts(names.len()));
     }

@@ -78,6 +78,8 @@ pub enum Heard {
     Spec(Vec<u8>),
     /// A piece of a program, from above.
     File(Vec<u8>),
+    /// A piece of what is to be known of a world: see [`crate::message::WorldPiece`].
+    World(Vec<u8>),
 }
 
 /// What the peer sent is no frame that it may send.
@@ -121,6 +123,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, Inva
             return Ok((word != Up::Pulse).then_some(Heard::Up(word)));
         }
         (TreeKind::Keys, _) => Heard::Keys(frame),
+        (TreeKind::World, _) => Heard::World(frame),
         (TreeKind::Output(stream), Side::Below) => Heard::Output(stream, frame),
         (TreeKind::Stdin, Side::Above) => Heard::Stdin(frame),
         (TreeKind::Spec, Side::Above) => Heard::Spec(frame),
@@ -137,7 +140,7 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
 }
 
 const fn is_release(word: &Down) -> bool {
-    matches!(word, Down::Release)
+    matches!(word, Down::Release { .. })
 }
 
 const fn is_entered(word: &Up) -> bool {
@@ -162,7 +165,7 @@ mod tests {
         let kill = Frame::down(&Down::Kill);
         assert_eq!(kill.kind(), TreeKind::Control);
         assert_eq!(heard(Side::Above, &kill), Ok(Some(Heard::Down(Down::Kill))));
-        assert_eq!(Frame::down(&Down::Release).kind(), TreeKind::Fence);
+        assert_eq!(Frame::down(&Down::Release { first: Rank(0) }).kind(), TreeKind::Fence);
         let entered = Up::Entered { ranks: RankSet::below(3) };
         let frame = Frame::up(&entered);
         assert_eq!(frame.kind(), TreeKind::Fence);
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_fence_that_could_overtake_its_keys_is_refused() {
-        let json = serde_json::to_vec(&Down::Release).unwrap();
+        let json = serde_json::to_vec(&Down::Release { first: Rank(0) }).unwrap();
         let frame = Frame::raw(TreeKind::Control, &json);
         assert!(matches!(heard(Side::Above, &frame), Err(InvalidFrame::Word(_))));
         let json = serde_json::to_vec(&Up::Ready).unwrap();

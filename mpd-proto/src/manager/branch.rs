@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::Rank;
-use crate::job::{Failure, Shares};
+use crate::job::{Failure, Shares, World};
 use crate::manager::fence::Reduce;
 use crate::manager::words::Words;
 use crate::manager::{Config, Output};
@@ -45,6 +45,10 @@ pub(super) enum Question {
     Gone,
     Drained,
     Tidied,
+    /// Of the world of that first rank.
+    Prepared(Rank),
+    /// The same.
+    Begun(Rank),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,29 +73,43 @@ enum Standing {
 
 /// A manager directly below.
 #[derive(Debug)]
-struct Child {
-    place: usize,
+pub(super) struct Child {
+    pub(super) place: usize,
     member: DaemonName,
     standing: Standing,
     /// Whether it said that it is ready.
     ready: bool,
     /// The ranks there and below.
-    ranks: RankSet,
+    pub(super) ranks: RankSet,
     /// The hosts there and below.
-    members: BTreeSet<DaemonName>,
+    pub(super) members: BTreeSet<DaemonName>,
+}
+
+/// A world with ranks here or below.
+#[derive(Debug)]
+pub(super) struct Branching {
+    pub(super) world: World,
+    /// The ranks here.
+    pub(super) here: RankSet,
+    /// The places directly below with ranks there or further below.
+    pub(super) below: Vec<usize>,
+    pub(super) reduce: Reduce,
 }
 
 /// One manager's place in the tree.
 #[derive(Debug)]
 pub(super) struct Branch {
-    place: usize,
-    member: DaemonName,
-    /// The ranks here.
-    ranks: RankSet,
-    children: Vec<Child>,
+    pub(super) place: usize,
+    pub(super) member: DaemonName,
+    pub(super) shares: Shares,
+    /// By first rank.
+    pub(super) worlds: BTreeMap<Rank, Branching>,
+    /// The ranks here, of all worlds.
+    pub(super) ranks: RankSet,
+    pub(super) children: Vec<Child>,
     phase: Phase,
     /// Who still has to answer, own place among them.
-    questions: BTreeMap<Question, BTreeSet<usize>>,
+    pub(super) questions: BTreeMap<Question, BTreeSet<usize>>,
     /// Of the last command to stop.
     round: u32,
     /// The processes of this host are being killed, by command or on this host's own account.
@@ -101,7 +119,6 @@ pub(super) struct Branch {
     /// The manager above is lost.
     orphan: bool,
     words: Words,
-    reduce: Reduce,
     says: VecDeque<Say>,
 }
 
@@ -112,26 +129,43 @@ impl Branch {
         let &Config { shares, place, .. } = config;
         let share = shares.get(place).expect("a place of the shares");
         let children = shares.children(place).filter_map(|below| Child::at(shares, below));
-        // At the root the whole job's fence is kept by the job.
-        let fenced = if place == 0 { RankSet::none() } else { shares.ranks_below(place) };
+        // Who joined later finds the job running.
+        let is_late = place > 0 && share.ranks.is_empty();
         let mut branch = Self {
             place,
             member: share.member.clone(),
+            shares: shares.clone(),
+            worlds: BTreeMap::new(),
             ranks: share.ranks.clone(),
             children: children.collect(),
-            phase: Phase::Preparing,
+            phase: if is_late { Phase::Running } else { Phase::Preparing },
             questions: BTreeMap::new(),
             round: 0,
             dying: false,
             dead: false,
             orphan: false,
             words: Words::default(),
-            reduce: Reduce::of(&fenced),
             says: VecDeque::new(),
         };
+        if is_late {
+            branch.push(Output::Go);
+            return branch;
+        }
         branch.ask(Question::Ready);
         branch.ask(Question::Started);
+        let first = Branching {
+            world: World::of_job(config.size),
+            here: branch.ranks.clone(),
+            below: branch.children.iter().map(|child| child.place).collect(),
+            reduce: branch.reduce_of(&shares.ranks_below(place)),
+        };
+        branch.worlds.insert(Rank(0), first);
         branch
+    }
+
+    /// At the root the fences are kept by the job.
+    pub(super) fn reduce_of(&self, ranks: &RankSet) -> Reduce {
+        if self.is_root() { Reduce::of(&RankSet::none()) } else { Reduce::of(ranks) }
     }
 
     pub(super) const fn is_root(&self) -> bool {
@@ -144,18 +178,20 @@ impl Branch {
     }
 
     /// When [`Branch::handle_timeout`] is due.
-    pub(super) const fn poll_timeout(&self) -> Option<Time> {
-        self.reduce.poll_timeout()
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.worlds.values().filter_map(|world| world.reduce.poll_timeout()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        self.reduce.handle_timeout(now);
+        self.worlds.values_mut().for_each(|world| world.reduce.handle_timeout(now));
     }
 
     /// Tells what ranks did since the last time.
     pub(super) fn flush(&mut self) {
         self.flush_words();
-        for ranks in self.reduce.take_due().parts(MAX_LISTED) {
+        let due: Vec<RankSet> =
+            self.worlds.values_mut().map(|world| world.reduce.take_due()).collect();
+        for ranks in due.iter().flat_map(|due| due.parts(MAX_LISTED)) {
             self.push_up(Up::Entered { ranks });
         }
     }
@@ -190,10 +226,18 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::ContinueTree);
             }
-            Down::Release if self.phase == Phase::Running => {
-                self.reduce.release();
-                self.pass_down(down);
-                self.perform(Output::ReleaseFence);
+            Down::Grow { .. }
+            | Down::World { .. }
+            | Down::Release { .. }
+            | Down::GoWorld { .. }
+            | Down::EndWorld { .. }
+            | Down::Forget { .. }
+            | Down::Spawned { .. }
+            | Down::Interrupt { .. }
+            | Down::Dead { .. }
+                if self.phase == Phase::Running =>
+            {
+                self.command_worlds(down);
             }
             Down::Kill if self.phase < Phase::Ending => self.kill(),
             Down::Drain if self.phase == Phase::Gone => self.drain(),
@@ -208,19 +252,8 @@ impl Branch {
                 self.ask(Question::Tidied);
                 self.push(Output::Tidy);
             }
-            Down::Go
-            | Down::Signal { .. }
-            | Down::SignalProcesses { .. }
-            | Down::Stop { .. }
-            | Down::Continue
-            | Down::Release
-            | Down::Kill
-            | Down::Drain
-            | Down::Discard
-            | Down::Tidy => {}
-            // Of the process, not of the machine.
-            Down::Spec { .. } | Down::Preloads { .. } | Down::OutputCredit { .. } | Down::Pulse => {
-            }
+            // One that makes no sense now, or is for the process and not for the machine.
+            _ => {}
         }
     }
 
@@ -243,7 +276,9 @@ impl Branch {
             | Question::Started
             | Question::Stopped
             | Question::Drained
-            | Question::Tidied => self.answer(question, self.place),
+            | Question::Tidied
+            | Question::Prepared(_)
+            | Question::Begun(_) => self.answer(question, self.place),
         }
     }
 
@@ -298,7 +333,13 @@ impl Branch {
                     self.answer(Question::Tidied, place);
                 }
             }
+            Up::Prepared { first } => {
+                child.ready = true;
+                self.answer(Question::Prepared(first), place);
+            }
+            Up::Begun { first } => self.answer(Question::Begun(first), place),
             Up::StartFailed { ref member, .. }
+            | Up::WorldFailed { ref member, .. }
             | Up::Failed { ref member, .. }
             | Up::Lost { ref member, .. } => {
                 if child.members.contains(member) {
@@ -312,6 +353,7 @@ impl Branch {
             | Up::Finalized { .. }
             | Up::Entered { .. }
             | Up::Aborted { .. }
+            | Up::Interrupt { .. }
             | Up::BrokeProtocol { .. } => {
                 if let Some(up) = confined(up, &child.ranks) {
                     self.pass_up(now, up);
@@ -335,7 +377,10 @@ impl Branch {
         child.standing = Standing::Lost;
         let member = child.member.clone();
         self.say(Up::Lost { member, problem });
-        for question in [Question::Stopped, Question::Gone, Question::Drained, Question::Tidied] {
+        let start = [Question::Ready, Question::Started];
+        let asked: Vec<Question> =
+            self.questions.keys().copied().filter(|question| !start.contains(question)).collect();
+        for question in asked {
             self.answer(question, place);
         }
     }
@@ -369,7 +414,7 @@ impl Branch {
     fn kill(&mut self) {
         self.phase = Phase::Ending;
         self.questions.clear();
-        self.reduce.release();
+        self.worlds.values_mut().for_each(|world| world.reduce.release());
         self.pass_down(Down::Kill);
         self.ask(Question::Gone);
         if !std::mem::replace(&mut self.dying, true) {
@@ -397,13 +442,16 @@ impl Branch {
     }
 
     fn ask(&mut self, question: Question) {
-        let living = self.children.iter().filter(|child| child.standing == Standing::Living);
-        let waiting = living.map(|child| child.place).chain([self.place]).collect();
+        let waiting = self.living_children().map(|child| child.place).chain([self.place]).collect();
         self.questions.insert(question, waiting);
     }
 
+    pub(super) fn living_children(&self) -> impl Iterator<Item = &Child> {
+        self.children.iter().filter(|child| child.standing == Standing::Living)
+    }
+
     /// One place answers. With the last one the answer goes up.
-    fn answer(&mut self, question: Question, place: usize) {
+    pub(super) fn answer(&mut self, question: Question, place: usize) {
         let Some(waiting) = self.questions.get_mut(&question) else { return };
         if !waiting.remove(&place) {
             return;
@@ -426,6 +474,8 @@ impl Branch {
                 }
             }
             Question::Drained => self.say(Up::Drained),
+            Question::Prepared(first) => self.say(Up::Prepared { first }),
+            Question::Begun(first) => self.say(Up::Begun { first }),
             Question::Tidied => {
                 self.phase = Phase::Over;
                 self.say(Up::Tidied);
@@ -452,11 +502,18 @@ impl Branch {
             }
             Up::Finalized { ranks } => self.words.add_finalized(&ranks),
             Up::Exited { ends } => {
-                ends.iter().for_each(|&(rank, _)| self.reduce.leave(rank));
+                for &(rank, _) in &ends {
+                    if let Some(world) = self.world_of(rank) {
+                        world.reduce.leave(rank);
+                    }
+                }
                 self.words.add_ends(ends);
             }
             Up::Entered { ranks } if self.phase == Phase::Running => {
-                self.reduce.enter(now, &ranks);
+                let first = ranks.ranks().next();
+                if let Some(world) = first.and_then(|rank| self.world_of(rank)) {
+                    world.reduce.enter(now, &ranks);
+                }
             }
             Up::Entered { .. } => {}
             other => self.say(other),
@@ -481,26 +538,26 @@ impl Branch {
         }
     }
 
-    fn pass_down(&mut self, down: Down) {
-        if self.children.iter().any(|child| child.standing == Standing::Living) {
+    pub(super) fn pass_down(&mut self, down: Down) {
+        if self.living_children().next().is_some() {
             self.push(Output::ToChildren(down));
         }
     }
 
     /// Something for processes that are not being killed.
-    fn perform(&mut self, output: Output) {
+    pub(super) fn perform(&mut self, output: Output) {
         if !self.dying {
             self.push(output);
         }
     }
 
-    fn push(&mut self, output: Output) {
+    pub(super) fn push(&mut self, output: Output) {
         self.says.push_back(Say::Do(output));
     }
 }
 
 impl Child {
-    fn at(shares: &Shares, place: usize) -> Option<Self> {
+    pub(super) fn at(shares: &Shares, place: usize) -> Option<Self> {
         let below = shares.subtree(place);
         let members = below.into_iter().filter_map(|p| shares.get(p)).map(|s| s.member.clone());
         Some(Self {
@@ -533,7 +590,9 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         Up::Initialized { ranks: some }
         | Up::Finalized { ranks: some }
         | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
-        Up::Aborted { rank, .. } | Up::BrokeProtocol { rank, .. } => known(rank),
+        Up::Aborted { rank, .. }
+        | Up::BrokeProtocol { rank, .. }
+        | Up::Interrupt { from: rank, .. } => known(rank),
         // Not of ranks: see `Branch::hear`.
         _ => true,
     };

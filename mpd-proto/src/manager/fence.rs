@@ -18,7 +18,9 @@ enum Place {
 /// Where each rank is.
 #[derive(Debug)]
 pub(super) struct Fence {
-    /// By rank; those that take no part stay outside.
+    /// The lowest rank.
+    low: u32,
+    /// From the lowest rank on; those that take no part stay outside.
     places: Vec<Place>,
     taking_part: u32,
     inside: u32,
@@ -29,9 +31,11 @@ pub(super) struct Fence {
 impl Fence {
     /// A fence for `ranks`: only they may enter and leave.
     pub(super) fn of(ranks: &RankSet) -> Self {
-        let behind = ranks.greatest().map_or(0, |rank| rank.index() + 1);
+        let low = ranks.ranges().first().map_or(0, |&(low, _)| low);
+        let many = ranks.greatest().map_or(0, |rank| rank.0 - low + 1);
         Self {
-            places: vec![Place::Outside; behind],
+            low,
+            places: vec![Place::Outside; many as usize],
             taking_part: ranks.count(),
             inside: 0,
             gone: 0,
@@ -41,7 +45,7 @@ impl Fence {
 
     /// `rank` waits inside. Says whether that is new.
     pub(super) fn enter(&mut self, rank: Rank) -> bool {
-        match self.places.get_mut(rank.index()) {
+        match self.place_of(rank) {
             Some(place @ Place::Outside) => {
                 *place = Place::Inside;
                 self.inside += 1;
@@ -53,7 +57,7 @@ impl Fence {
 
     /// `rank` ended.
     pub(super) fn leave(&mut self, rank: Rank) {
-        let Some(place) = self.places.get_mut(rank.index()) else { return };
+        let Some(place) = self.place_of(rank) else { return };
         match std::mem::replace(place, Place::Gone) {
             Place::Inside => self.inside -= 1,
             Place::Outside => {}
@@ -61,6 +65,10 @@ impl Fence {
         }
         self.gone += 1;
         self.first_gone = Some(self.first_gone.map_or(rank, |first| first.min(rank)));
+    }
+
+    fn place_of(&mut self, rank: Rank) -> Option<&mut Place> {
+        self.places.get_mut(rank.0.checked_sub(self.low)? as usize)
     }
 
     /// The first rank that ended while others wait for it.

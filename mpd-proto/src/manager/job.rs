@@ -16,14 +16,15 @@
 //!  Draining -- Drained, or given up when the user interrupted --> Tidying -- Tidied --> Over
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::id::Rank;
 use crate::job::{Failure, OnFailure, RankEnd, Shares};
-use crate::manager::fence::Fence;
+use crate::manager::roll::{Pmi, Roll};
 use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
+    WorldPlan,
 };
 use crate::message::{Down, Up};
 use crate::rankset::RankSet;
@@ -62,7 +63,7 @@ enum Timer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+pub(super) enum Phase {
     Preparing,
     Starting,
     Running,
@@ -73,30 +74,18 @@ enum Phase {
     Over,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Pmi {
-    #[default]
-    Unused,
-    Initialized,
-    Finalized,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Member {
-    pmi: Pmi,
-    end: Option<RankEnd>,
-}
-
 /// One job. See the module for its phases.
 #[derive(Debug)]
 pub(super) struct Job {
-    shares: Shares,
-    phase: Phase,
+    pub(super) shares: Shares,
+    pub(super) phase: Phase,
     /// Whether the ranks were told to start.
     went: bool,
-    ranks: Vec<Member>,
-    living: u32,
-    fence: Fence,
+    pub(super) roll: Roll,
+    /// Places of managers that are out of reach.
+    pub(super) lost: BTreeSet<usize>,
+    /// Worlds that are to be started when everything goes on.
+    pub(super) held: Vec<WorldPlan>,
     on_failure: OnFailure,
     failure: Option<Failure>,
     /// The user asked for the end: do not wait for a reader that does not read.
@@ -106,7 +95,7 @@ pub(super) struct Job {
     /// The first signal after which nobody waits for a reader.
     parting: Option<u8>,
     /// The user wants everything stopped.
-    suspended: bool,
+    pub(super) suspended: bool,
     /// Everything is.
     stopped: bool,
     /// Counts the commands to stop.
@@ -124,9 +113,9 @@ impl Job {
             shares: config.shares.clone(),
             phase: Phase::Preparing,
             went: false,
-            ranks: vec![Member::default(); config.size as usize],
-            living: config.size,
-            fence: Fence::of(&RankSet::below(config.size)),
+            roll: Roll::of(config.size, config.shares),
+            lost: BTreeSet::new(),
+            held: Vec::new(),
             on_failure: config.on_failure,
             failure: None,
             hasty: false,
@@ -166,10 +155,9 @@ impl Job {
             Up::Initialized { ranks } => self.note_pmi(&ranks, Pmi::Initialized),
             Up::Finalized { ranks } => self.note_pmi(&ranks, Pmi::Finalized),
             Up::Entered { ranks } => {
-                for rank in ranks.ranks() {
-                    self.fence.enter(rank);
+                if let Some(first) = self.roll.enter(&ranks) {
+                    self.review_fence(now, first);
                 }
-                self.review_fence(now);
             }
             Up::Aborted { rank, code, message } => {
                 self.end_by_rank(now, rank, Failure::Aborted { rank, code, message });
@@ -177,6 +165,12 @@ impl Job {
             Up::BrokeProtocol { rank, problem } => {
                 self.end_by_rank(now, rank, Failure::BrokeProtocol { rank, problem });
             }
+            Up::WorldFailed { first, member, failure } => {
+                self.world_failed(first, member, failure);
+            }
+            Up::Prepared { first } => self.world_prepared(first),
+            Up::Begun { first } => self.world_begun(first),
+            Up::Interrupt { from, rank, signal } => self.interrupt_rank(from, rank, signal),
             Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
@@ -231,7 +225,7 @@ impl Job {
     }
 
     pub(super) fn end_of(&self, rank: Rank) -> RankEnd {
-        let member = self.ranks.get(rank.index());
+        let member = self.roll.member(rank);
         member.and_then(|member| member.end).unwrap_or(RankEnd::NotStarted)
     }
 
@@ -302,6 +296,9 @@ impl Job {
         if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
             self.timers.stop(Timer::Stop);
             self.command(Down::Continue);
+            for plan in std::mem::take(&mut self.held) {
+                self.spawn(plan);
+            }
         }
     }
 
@@ -333,7 +330,7 @@ impl Job {
             return;
         }
         self.phase = Phase::Running;
-        if self.living == 0 {
+        if self.roll.living() == 0 {
             self.kill();
             return;
         }
@@ -350,38 +347,37 @@ impl Job {
 
     fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {
         for rank in ranks.ranks() {
-            if let Some(member) = self.ranks.get_mut(rank.index()) {
+            if let Some(member) = self.roll.member_mut(rank) {
                 member.pmi = pmi;
             }
         }
     }
 
     fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
-        let Some(pmi) = self.end_rank(rank, end) else { return };
-        match (end, pmi) {
+        let Some(ended) = self.roll.end(rank, end) else { return };
+        if ended.is_unwanted {
+            // What is left of a spawn that failed.
+            self.review_world(ended.first);
+            return self.review_living();
+        }
+        match (end, ended.pmi) {
             (RankEnd::Exited(0), Pmi::Initialized) => {
                 self.end_by_rank(now, rank, Failure::NotFinalized { rank });
             }
-            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => self.review_fence(now),
+            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => {
+                self.review_fence(now, ended.first);
+            }
             (
                 RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted | RankEnd::Lost,
                 _,
-            ) => self.member_failed(now, rank, self.blame(rank, end)),
+            ) => self.member_failed(now, ended.first, rank, self.blame(rank, end)),
         }
+        self.review_world(ended.first);
         self.review_living();
     }
 
-    /// Notes the end of a rank that lived, and says how it stood with PMI.
-    fn end_rank(&mut self, rank: Rank, end: RankEnd) -> Option<Pmi> {
-        let member = self.ranks.get_mut(rank.index()).filter(|member| member.end.is_none())?;
-        member.end = Some(end);
-        self.living -= 1;
-        self.fence.leave(rank);
-        Some(member.pmi)
-    }
-
-    fn review_living(&mut self) {
-        if self.living == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
+    pub(super) fn review_living(&mut self) {
+        if self.roll.living() == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
             self.kill();
         }
     }
@@ -396,49 +392,58 @@ impl Job {
         }
     }
 
-    fn member_failed(&mut self, now: Time, rank: Rank, failure: Failure) {
+    fn member_failed(&mut self, now: Time, first: Rank, rank: Rank, failure: Failure) {
         match self.on_failure {
             OnFailure::End => self.end_by_rank(now, rank, failure),
             OnFailure::Continue => {
                 self.fail_rank(rank, failure);
-                self.review_fence(now);
+                self.command(Down::Dead { rank });
+                self.review_fence(now, first);
             }
         }
     }
 
-    /// The loss of a host ends the job, whatever failures of ranks mean to it. While a job ends anyway,
-    /// it is the first failure if nothing else was: how ranks ended, or some output, is not known then.
+    /// The loss of a host ends the job, whatever failures of ranks mean to it; but not if nothing of it
+    /// runs there any more, or not yet. While a job ends anyway, it is the first failure if nothing else
+    /// was: how ranks ended, or some output, is not known then.
     fn lost(&mut self, now: Time, member: DaemonName, problem: String) {
         let Some(place) = self.shares.place_of(&member) else { return };
         if self.phase >= Phase::Tidying {
             return;
         }
+        let is_spared = self.phase == Phase::Running && self.spare_loss(place, &member, &problem);
+        for below in self.shares.subtree(place) {
+            self.lost.insert(below);
+        }
+        if is_spared {
+            return;
+        }
         let failure = Failure::HostLost { host: member.to_string(), problem };
         self.end_by(now, Some(member), failure);
         if self.went {
-            for rank in self.shares.ranks_below(place).ranks() {
-                self.end_rank(rank, RankEnd::Lost);
+            let gone = self.roll.living_ranks(|at| Shares::is_below(at, place));
+            for rank in gone {
+                self.roll.end(rank, RankEnd::Lost);
             }
             self.review_living();
         }
     }
 
-    /// Releases the fence when it is complete; ends the job when it never can be.
-    fn review_fence(&mut self, now: Time) {
+    /// Releases the fence of a world when it is complete; ends the job when it never can be.
+    fn review_fence(&mut self, now: Time, first: Rank) {
         if self.phase > Phase::Ending {
             return;
         }
         // Ranks that end in their own way after ^C may meet once more.
         if self.phase < Phase::Ending
             && self.on_failure == OnFailure::End
-            && let Some(rank) = self.fence.deserter()
+            && let Some(rank) = self.roll.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
             return;
         }
-        if self.fence.is_complete() {
-            self.fence.release();
-            self.command(Down::Release);
+        if self.roll.release(first) {
+            self.command(Down::Release { first });
         }
     }
 
@@ -453,14 +458,18 @@ impl Job {
     /// The same, on the host of a rank. Only for the first it is looked up: thousands may follow.
     fn fail_rank(&mut self, rank: Rank, failure: Failure) {
         if self.failure.is_none() {
-            let place = self.shares.place_of_rank(rank);
+            let place = self.place_of(rank);
             let share = place.and_then(|place| self.shares.get(place));
+            let failure = match self.roll.world_of(rank) {
+                Some(world) => failure.in_world(&world),
+                None => failure,
+            };
             self.fail(share.map(|share| share.member.clone()), failure);
         }
     }
 
     /// A failure that ends the job.
-    fn end_by(&mut self, now: Time, host: Option<DaemonName>, failure: Failure) {
+    pub(super) fn end_by(&mut self, now: Time, host: Option<DaemonName>, failure: Failure) {
         self.fail(host, failure);
         self.end_for_failure(now);
     }
@@ -492,7 +501,7 @@ impl Job {
         self.timers.set(Timer::Kill, now + grace);
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         if self.phase < Phase::Killing {
             self.phase = Phase::Killing;
             for timer in [Timer::Limit, Timer::Terminate, Timer::Kill, Timer::Stop] {
@@ -540,11 +549,11 @@ impl Job {
         self.command(Down::Discard);
     }
 
-    fn command(&mut self, down: Down) {
+    pub(super) fn command(&mut self, down: Down) {
         self.acts.push_back(Act::Command(down));
     }
 
-    fn tell(&mut self, output: Output) {
+    pub(super) fn tell(&mut self, output: Output) {
         self.acts.push_back(Act::Tell(output));
     }
 }

@@ -9,15 +9,18 @@
 mod branch;
 mod fence;
 mod job;
+mod roll;
+mod spawns;
 #[cfg(test)]
 mod tests;
 mod words;
+mod worlds;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::id::Rank;
-use crate::job::{Failure, OnFailure, RankEnd, Shares};
+use crate::job::{Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
 use crate::manager::branch::{Branch, Question, Say};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use crate::message::{Down, Up};
@@ -54,7 +57,22 @@ pub struct Config<'a> {
     pub limit: Option<Duration>,
 }
 
-/// What the world did. Words about ranks are about those of this host.
+/// A world that the root has found a place for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldPlan {
+    /// Which: numbers and ranks that no world had before.
+    pub world: World,
+    /// Who runs what of it.
+    pub parts: Parts,
+    /// Who asked for it.
+    pub spawner: Rank,
+    /// The name of its key-value space.
+    pub kvsname: String,
+    /// Hosts that join the job for it.
+    pub joining: Vec<Share>,
+}
+
+/// What happened. Words about ranks are about those of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// All that can be checked here before the start is well.
@@ -119,6 +137,25 @@ pub enum Input {
     ParentLost(String),
     /// Hosts that could not be told of the job, and why. For the root.
     Missing(Vec<(DaemonName, String)>),
+    /// A world is to be started. For the root.
+    Spawn(WorldPlan),
+    /// What that rank wanted spawned has no place. For the root.
+    SpawnRefused(Rank),
+    /// All that can be checked here of a world is well, or was told to have failed.
+    Prepared(Rank),
+    /// Every rank of a world that is to run here was started, or was told to have failed.
+    Begun(Rank),
+    /// Something of a world cannot be started here.
+    WorldFailed(Rank, Failure),
+    /// A rank here wants another one of the job signaled.
+    InterruptRank {
+        /// Who wants it.
+        from: Rank,
+        /// Whom.
+        rank: Rank,
+        /// The signal's number.
+        signal: u8,
+    },
 }
 
 /// What the process has to do.
@@ -142,8 +179,27 @@ pub enum Output {
     ContinueTree,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
-    /// Every rank that waits in the fence may go on.
-    ReleaseFence,
+    /// Every rank of this world that waits in the fence may go on.
+    ReleaseFence(Rank),
+    /// Send this to the managers at these places, directly below.
+    ToSome(Vec<usize>, Down),
+    /// Further hosts join the job, at the places from here on; some may be known already.
+    Grow(u32, Vec<Share>),
+    /// A world is to be started here or below. If something of it runs here: prepare, then say
+    /// [`Input::Prepared`].
+    Prepare(World, Parts),
+    /// Start the ranks of that world that run here, then say [`Input::Begun`].
+    StartWorld(Rank),
+    /// Kill what runs here of that world; say [`Input::Exited`] of each rank that was to run here.
+    EndWorld(Rank),
+    /// All ranks of that world have ended.
+    ForgetWorld(Rank),
+    /// Tell a rank here what came of its spawn.
+    Spawned(Rank, SpawnOutcome),
+    /// Send the signal to the process of that rank.
+    Interrupt(Rank, u8),
+    /// That rank has failed, and those of its world that use PMI are to hear.
+    Dead(Rank),
     /// The first failure is known. At the root.
     TellFailed {
         /// Where it happened, if it happened on one host.
@@ -229,6 +285,14 @@ impl Manager {
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
+            Input::Spawn(plan) => self.at_root(|job| job.spawn(plan)),
+            Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(spawner)),
+            Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
+            Input::Begun(first) => branch.answer_here(Question::Begun(first)),
+            Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
+            Input::InterruptRank { from, rank, signal } => {
+                branch.hear_here(now, Up::Interrupt { from, rank, signal });
+            }
             Input::Signal(signal) => {
                 self.at_root(|job| job.signal(now, signal, Down::Signal { signal }));
             }
@@ -281,6 +345,21 @@ impl Manager {
     /// The exit code that `mpirun` would have now. Only the root knows; 0 elsewhere.
     pub fn exit_code(&self) -> u8 {
         self.job.as_ref().map_or(0, Job::exit_code)
+    }
+
+    /// The place of a rank of any world that lives. Only the root knows.
+    pub fn place_of(&self, rank: Rank) -> Option<usize> {
+        self.job.as_ref().and_then(|job| job.place_of(rank))
+    }
+
+    /// How many ranks live at each place that has some. Only the root knows.
+    pub fn living_at(&self) -> Vec<(usize, u32)> {
+        self.job.as_ref().map(Job::living_at).unwrap_or_default()
+    }
+
+    /// Whether a host's manager is out of reach. Only the root knows of all.
+    pub fn is_lost(&self, place: usize) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_lost(place))
     }
 
     /// What the console did: only the root has one.

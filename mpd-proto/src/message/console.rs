@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::rankset::RankSet;
-use crate::ring::{Address, DaemonName, Instance, Standing};
+use crate::ring::{Address, DaemonName, Instance, MAX_MEMBERS, Standing};
 
 /// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
 /// until the console closes.
@@ -34,6 +35,15 @@ pub enum RingRequest {
     },
     /// Every member shall leave: [`ConsoleReply::Done`].
     ExitAll,
+    /// These members shall get new processes only where they are named, or like any other again:
+    /// [`ConsoleReply::Done`] when the list shows it, or refused if there is none of such a name.
+    Drain {
+        /// Who.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+        members: Vec<DaemonName>,
+        /// Whether they are draining from now on.
+        draining: bool,
+    },
     /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
     Jobs,
     /// The names that jobs have published: [`ConsoleReply::Names`], several times if they are many.
@@ -219,6 +229,8 @@ pub struct MemberView {
     pub addresses: Vec<Address>,
     /// Whether it is a neighbour that has been silent for a while.
     pub suspect: bool,
+    /// Whether it gets new processes only where it is named.
+    pub draining: bool,
     /// Who declared it dead.
     pub by: Option<DaemonName>,
 }

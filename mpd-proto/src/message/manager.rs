@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
-use crate::job::{JobKey, Shares};
+use crate::job::{JobKey, MAX_SHARES, Share, Shares};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
+use crate::message::order::Launch;
 use crate::message::trace::Span;
+use crate::placement::spawn::SpawnWish;
 use crate::rankset::RankSet;
 use crate::ring::{DaemonName, Instance};
 
@@ -104,7 +106,14 @@ pub enum ManagerOrder {
         /// The job that has it.
         to: JobId,
     },
-    /// Hosts of the job that could not be told of it. For the root manager.
+    /// Where spawned processes go: [`ManagerReport::Place`]. For the root manager.
+    Placed {
+        /// Whose.
+        request: u32,
+        /// What came of it.
+        outcome: Placing,
+    },
+    /// Hosts of the job that could not be told of it, whether it is new or grows. For the root manager.
     Missing {
         /// Their daemons, and why, for people.
         members: Vec<(DaemonName, String)>,
@@ -181,6 +190,21 @@ pub enum ManagerReport {
         /// What it wants.
         wish: NameWish,
     },
+    /// Where do further processes of the job go? Of the root manager: answered by
+    /// [`ManagerOrder::Placed`], by another daemon if this one ends before, to which the manager then says
+    /// it again.
+    Place {
+        /// Counted by the manager.
+        request: u32,
+        /// The processes.
+        wish: SpawnWish,
+    },
+    /// The job has further hosts, at the end of its list: they are to start managers. Of the root manager;
+    /// hosts that cannot be told come back as [`ManagerOrder::Missing`].
+    Grow {
+        /// The job, with all its hosts and the place of the first new one.
+        launch: Box<Launch>,
+    },
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code given to the console.
@@ -229,6 +253,23 @@ pub enum NameAnswer {
     Failed(String),
     /// It cannot be done now, and may be soon; why, for people.
     Later(String),
+}
+
+/// What came of a [`SpawnWish`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Placing {
+    /// Every process has its host.
+    Done {
+        /// The hosts in the order in which they were first used, each with its ranks, counted from 0
+        /// over all blocks. The managers are new ones: where the job has one already it stays.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+        shares: Vec<Share>,
+        /// The host used last, for [`SpawnWish::last`] of the next.
+        last: DaemonName,
+    },
+    /// They have none; why, for people.
+    Failed(String),
 }
 
 /// What a daemon keeps on disk of a job, so that its successor can adopt or sweep it.

@@ -11,6 +11,7 @@ mod ring;
 mod top;
 mod trace;
 mod tree;
+mod world;
 
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, Published, RingRequest,
@@ -19,7 +20,7 @@ pub use console::{
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
 pub use manager::{
-    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, StartJob,
+    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob,
 };
 pub use order::{Launch, Order, OrderAnswer};
 pub use ring::{
@@ -30,6 +31,7 @@ pub use trace::{Exchange, MAX_SPANS, Phase, Span};
 pub use tree::{
     Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TREE_FRAME, Preload, TREE_WINDOW, TreeKind, Up,
 };
+pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.

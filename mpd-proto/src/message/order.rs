@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::JobId;
-use crate::job::{JobKey, Shares};
+use crate::job::{JobKey, Share, Shares};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
 use crate::rankset::RankSet;
-use crate::ring::DaemonName;
+use crate::ring::{DaemonName, MAX_MEMBERS};
 
 /// Acted on once by each member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,14 @@ pub enum Order {
     },
     /// Everybody ends.
     LeaveAll,
+    /// Whoever is named gets new processes only where it is named, or like any other again.
+    Drain {
+        /// Who.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+        members: Vec<DaemonName>,
+        /// Whether they are draining from now on.
+        draining: bool,
+    },
     /// Hosts that have a share start a manager for the job.
     Launch(Launch),
     /// The job ended before all its managers had connected: those that look for the one above need not.
@@ -82,9 +90,23 @@ pub struct Launch {
     pub tmpdir: String,
     /// Who runs what.
     pub shares: Shares,
+    /// The first place that has no manager yet: 0 for a new job, whose root is started before anybody is
+    /// told. Places before it are told for the tree's sake, and nobody is missed there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Launch {
+    /// The shares of hosts that are to start a manager, with their places: never the root's.
+    pub fn newcomers(&self) -> impl Iterator<Item = (usize, &Share)> {
+        self.shares.iter().enumerate().skip((self.first as usize).max(1))
+    }
+
     /// The cookie at `place`. One machine may stand in for several hosts of a job, and what is left at
     /// one place is swept without hurting the others.
     pub fn cookie_at(&self, place: usize) -> String {
@@ -159,6 +181,7 @@ mod tests {
             kvsname: "kvs_0".to_owned(),
             tmpdir: "/tmp/".to_owned(),
             shares: Shares::alone(daemon, Instance::from_bytes([1; 16]), 1),
+            first: 0,
         };
         assert_eq!(launch.cookie_at(0), "c0-0");
         assert_eq!(launch.directory_at(17), "/tmp/mpd-job-c0-17");

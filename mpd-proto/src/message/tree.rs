@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::Rank;
-use crate::job::{Digest, Failure, RankEnd};
+use crate::job::{Digest, Failure, MAX_SHARES, Parts, RankEnd, Share, SpawnOutcome, World};
 use crate::joblink::MAX_TEXT;
 use crate::message::trace::{MAX_SPANS, Span};
 use crate::rankset::RankSet;
@@ -69,7 +69,8 @@ pub enum TreeKind {
     Control,
     /// One [`Down::Release`] or [`Up::Entered`], in order with keys.
     Fence,
-    /// Keys and values that were put since the last fence.
+    /// Keys and values that were put since the last fence, behind the first rank of the world as four
+    /// bytes, big-endian.
     Keys,
     /// Output of this stream: [`crate::stdio::record::Item`]s.
     Output(Stream),
@@ -79,6 +80,9 @@ pub enum TreeKind {
     Spec,
     /// The next piece of a program: its number as four bytes, big-endian, and the bytes.
     File,
+    /// A piece of what is to be known of a world that is spawned: [`crate::message::WorldPiece`]. It
+    /// stays in order with commands and words.
+    World,
 }
 
 impl TreeKind {
@@ -93,6 +97,7 @@ impl TreeKind {
             Self::Stdin => 5,
             Self::Spec => 6,
             Self::File => 7,
+            Self::World => 8,
         }
     }
 
@@ -107,6 +112,7 @@ impl TreeKind {
             5 => Self::Stdin,
             6 => Self::Spec,
             7 => Self::File,
+            8 => Self::World,
             _ => return None,
         })
     }
@@ -114,7 +120,7 @@ impl TreeKind {
     /// Its class.
     pub const fn class(self) -> Class {
         match self {
-            Self::Control => Class::Control,
+            Self::Control | Self::World => Class::Control,
             Self::Fence | Self::Keys => Class::Collective,
             Self::Output(Stream::Out) => Class::Out,
             Self::Output(Stream::Err) => Class::Err,
@@ -164,8 +170,61 @@ pub enum Down {
     Continue,
     /// Kill every process; answered by [`Up::Gone`].
     Kill,
-    /// Every rank that waits in the fence may go on. Keys came before, in frames of their own.
-    Release,
+    /// Every rank of a world that waits in the fence may go on. Keys came before, in frames of their own.
+    Release {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// Further hosts join the job, at the places from here on.
+    Grow {
+        /// The first new place.
+        from: u32,
+        /// Who they are.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+        shares: Vec<Share>,
+    },
+    /// A world is to be started: what is to be known of it came before, in pieces. Those with a part in
+    /// it prepare, and answer [`Up::Prepared`].
+    World {
+        /// Which.
+        world: World,
+        /// Who runs what of it.
+        parts: Parts,
+    },
+    /// Everybody is prepared: start that world's ranks; answered by [`Up::Begun`].
+    GoWorld {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// Kill what runs of a world; every rank of it is told by [`Up::Exited`] as if it had been started.
+    EndWorld {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// All ranks of a world have ended.
+    Forget {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// What came of a spawn, for the rank that asked for it.
+    Spawned {
+        /// Who asked.
+        spawner: Rank,
+        /// What came of it.
+        outcome: SpawnOutcome,
+    },
+    /// Send the signal to the process of that rank.
+    Interrupt {
+        /// Whom.
+        rank: Rank,
+        /// Its number.
+        signal: u8,
+    },
+    /// That rank has failed, and the others go on. Those of its world that use PMI are to hear.
+    Dead {
+        /// Which.
+        rank: Rank,
+    },
     /// Write what is left of the output; answered by [`Up::Drained`].
     Drain,
     /// Throw away what is left of the output.
@@ -254,6 +313,34 @@ pub enum Up {
         /// What it did.
         problem: String,
     },
+    /// Something of a world cannot be started on a host.
+    WorldFailed {
+        /// The world's first rank.
+        first: Rank,
+        /// Where.
+        member: DaemonName,
+        /// What.
+        failure: Failure,
+    },
+    /// All of a world that is to run here and below is prepared, or has failed.
+    Prepared {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// All of a world that is to run here and below was started, or has failed.
+    Begun {
+        /// The world's first rank.
+        first: Rank,
+    },
+    /// A rank wants another one signaled.
+    Interrupt {
+        /// Who wants it.
+        from: Rank,
+        /// Whom.
+        rank: Rank,
+        /// The signal's number.
+        signal: u8,
+    },
     /// Every process here and below is stopped.
     Stopped {
         /// Of the [`Down::Stop`] that asked.
@@ -309,14 +396,16 @@ impl Up {
     /// frame.
     pub fn shorten(&mut self) {
         match self {
-            Self::StartFailed { failure, .. } => match failure {
-                Failure::CannotExecute { program, problem, .. } => {
-                    shorten(program);
-                    shorten(problem);
+            Self::StartFailed { failure, .. } | Self::WorldFailed { failure, .. } => {
+                match failure {
+                    Failure::CannotExecute { program, problem, .. } => {
+                        shorten(program);
+                        shorten(problem);
+                    }
+                    Failure::Suite { problem } => shorten(problem),
+                    _ => {}
                 }
-                Failure::Suite { problem } => shorten(problem),
-                _ => {}
-            },
+            }
             Self::Aborted { message: text, .. }
             | Self::BrokeProtocol { problem: text, .. }
             | Self::Lost { problem: text, .. }
@@ -352,7 +441,7 @@ mod tests {
     #[test]
     fn every_kind_reads_back_from_its_byte() {
         let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
-        assert_eq!(kinds.len(), 8);
+        assert_eq!(kinds.len(), 9);
         assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::job::MAX_SHARES;
+use crate::job::{MAX_SHARES, Misfit};
 use crate::ring::DaemonName;
 
 /// Names that a message shows of a longer list.
@@ -34,6 +34,31 @@ pub enum PlacementError {
     /// Every host that could be used is excluded.
     #[error("no host is left for the job: all of {} are excluded", Names(.0))]
     NobodyLeft(Vec<DaemonName>),
+    /// Every host that could be used is draining.
+    #[error(
+        "no host is left for the job: {} take no new processes (mpddrain); name them to use them \
+         all the same",
+        Names(.0)
+    )]
+    Draining(Vec<DaemonName>),
+    /// No host can take spawned processes.
+    #[error(
+        "no host is left for spawned processes{}{}{}",
+        Why("draining (mpddrain)", draining),
+        Why("excluded", excluded),
+        Why("lost to this job", lost)
+    )]
+    NobodyTakes {
+        /// Hosts that take no new processes.
+        draining: Vec<DaemonName>,
+        /// Hosts that the job is not to use.
+        excluded: Vec<DaemonName>,
+        /// Hosts that the job has lost.
+        lost: Vec<DaemonName>,
+    },
+    /// It is no wish.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// The programs of a group's ranks have different hosts.
     #[error(
         "ranks {low}-{high} are one group, but their programs are to run on different hosts; \
@@ -51,6 +76,15 @@ pub enum PlacementError {
     /// The console's host is not among the members: a mistake of the caller.
     #[error("{0} is not a member of its own ring")]
     Origin(DaemonName),
+}
+
+/// One reason of several, if it is one.
+struct Why<'a>(&'a str, &'a [DaemonName]);
+
+impl fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.1.is_empty() { Ok(()) } else { write!(f, "; {}: {}", self.0, Names(self.1)) }
+    }
 }
 
 /// Names with commas, not more than a person would read.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Candidate;
 use super::error::{Names, PlacementError};
-use crate::job::{HostWish, PlacementSpec};
+use crate::job::HostWish;
 use crate::ring::{Address, DaemonName};
 
 /// A host of a list: its number in [`Members`], and the slots that stand in the list.
@@ -36,7 +36,8 @@ impl<'a> Members<'a> {
     pub(super) fn new(
         members: &'a [Candidate],
         origin: &DaemonName,
-        wish: &'a PlacementSpec,
+        here_first: bool,
+        exclude: &'a [String],
     ) -> Result<Self, PlacementError> {
         let mut list: Vec<&Candidate> = members.iter().collect();
         list.sort_by_key(|candidate| (candidate.ordinal, &candidate.member));
@@ -45,7 +46,7 @@ impl<'a> Members<'a> {
             return Err(PlacementError::Origin(origin.clone()));
         };
         let count = list.len();
-        list.rotate_left(if wish.here_first { first } else { (first + 1) % count });
+        list.rotate_left(if here_first { first } else { (first + 1) % count });
         let mut all = Self {
             origin: place_of_origin(&list).unwrap_or_default(),
             by_name: BTreeMap::new(),
@@ -56,7 +57,7 @@ impl<'a> Members<'a> {
             list,
         };
         all.index();
-        for name in &wish.exclude {
+        for name in exclude {
             match all.find(name)? {
                 Some(member) => all.is_excluded[member] = true,
                 None => all.excluded_for_nothing.push(name),
@@ -87,11 +88,21 @@ impl<'a> Members<'a> {
         self.list[member]
     }
 
+    /// Its number.
+    pub(super) fn number_of(&self, name: &DaemonName) -> Option<usize> {
+        self.by_name.get(name.as_str()).copied()
+    }
+
+    pub(super) fn is_excluded(&self, member: usize) -> bool {
+        self.is_excluded[member]
+    }
+
     pub(super) const fn origin(&self) -> usize {
         self.origin
     }
 
-    /// The hosts that `wishes` means, in its order, less the excluded ones; all, if it is empty.
+    /// The hosts that `wishes` means, in its order, less the excluded ones. If it is empty, all that are
+    /// not draining either: who names a draining host means it.
     pub(super) fn listed(&self, wishes: &[HostWish]) -> Result<Vec<Listed>, PlacementError> {
         let mut hosts = Vec::new();
         let mut unknown = Vec::new();
@@ -106,10 +117,7 @@ impl<'a> Members<'a> {
             unknown.retain(|name| !self.excluded_for_nothing.contains(&name.as_str()));
         }
         if !unknown.is_empty() {
-            return Err(PlacementError::Unknown {
-                names: unknown,
-                members: self.names(0..self.len()),
-            });
+            return Err(self.unknown(unknown));
         }
         if wishes.is_empty() {
             hosts = (0..self.len()).map(|member| self.host(member, None)).collect();
@@ -120,7 +128,18 @@ impl<'a> Members<'a> {
             let names = self.names(hosts.iter().map(|host| host.member));
             return Err(PlacementError::NobodyLeft(names));
         }
+        if wishes.is_empty() {
+            let draining = self.names(left.iter().map(|host| host.member));
+            left.retain(|host| !self.list[host.member].draining);
+            if left.is_empty() {
+                return Err(PlacementError::Draining(draining));
+            }
+        }
         Ok(left)
+    }
+
+    pub(super) fn unknown(&self, names: Vec<String>) -> PlacementError {
+        PlacementError::Unknown { names, members: self.names(0..self.len()) }
     }
 
     /// What is to be said of hosts that were to be excluded.
@@ -134,11 +153,12 @@ impl<'a> Members<'a> {
         Listed { member, ncpus: self.list[member].ncpus, slots }
     }
 
-    fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {
+    pub(super) fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {
         members.map(|member| self.list[member].member.clone()).collect()
     }
 
-    fn find(&self, name: &str) -> Result<Option<usize>, PlacementError> {
+    /// Who is meant by a name.
+    pub(super) fn find(&self, name: &str) -> Result<Option<usize>, PlacementError> {
         if let Some(&member) = self.by_name.get(name) {
             return Ok(Some(member));
         }
@@ -149,9 +169,7 @@ impl<'a> Members<'a> {
             return self.only(name, members);
         }
         let same_label = self.by_label.get(label(name)).map_or(&[][..], Vec::as_slice);
-        let is_whole = |name: &str| label(name).len() < name.len();
-        let fits =
-            |&&member: &&usize| !is_whole(name) || !is_whole(self.list[member].member.as_str());
+        let fits = |&&member: &&usize| is_alike(name, self.list[member].member.as_str());
         let fitting: Vec<usize> = same_label.iter().filter(fits).copied().collect();
         self.only(name, &fitting)
     }
@@ -166,6 +184,12 @@ impl<'a> Members<'a> {
             }),
         }
     }
+}
+
+/// Whether two names can be of one host.
+pub(super) fn is_alike(one: &str, other: &str) -> bool {
+    let is_whole = |name: &str| label(name).len() < name.len();
+    one == other || (label(one) == label(other) && !(is_whole(one) && is_whole(other)))
 }
 
 /// Whether this names every host alike.

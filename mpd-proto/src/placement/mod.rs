@@ -14,6 +14,8 @@
 //! ended. A list that is new begins with its first host; slots that the job has taken there already
 //! count.
 //!
+//! A host that is *draining* gets new processes only where it is named.
+//!
 //! Nothing here knows of instances, managers or links: [`crate::job::Shares`] are made of the result.
 
 pub mod binding;
@@ -21,6 +23,7 @@ mod error;
 mod group;
 mod members;
 mod pool;
+pub mod spawn;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +36,7 @@ pub use group::{Group, GroupKey, group_of};
 use crate::job::{HostWish, JobSpec, MAX_SHARES, PlacementSpec};
 use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName};
+use error::Names;
 use members::Members;
 use pool::Pool;
 
@@ -47,6 +51,8 @@ pub struct Candidate {
     pub ncpus: u32,
     /// Its place in ring order.
     pub ordinal: u64,
+    /// Whether it gets new processes only where it is named.
+    pub draining: bool,
 }
 
 /// Where the ranks of a job run.
@@ -79,7 +85,8 @@ pub fn place(
     members: &[Candidate],
     origin: &DaemonName,
 ) -> Result<Placed, PlacementError> {
-    let members = Members::new(members, origin, &spec.placement)?;
+    let members =
+        Members::new(members, origin, spec.placement.here_first, &spec.placement.exclude)?;
     let mut places = Places::new(spec, members);
     let size = spec.size();
     let group = spec.placement.group.unwrap_or(1).max(1);
@@ -183,9 +190,20 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
+    /// What is to be said of draining hosts, which were named if they have ranks.
+    fn notice(&self) -> Option<String> {
+        let has_ranks = |&member: &usize| !self.taken[member].ranges.is_empty();
+        let is_draining = |&member: &usize| self.members.get(member).draining;
+        let used =
+            (0..self.members.len()).filter(|member| has_ranks(member) && is_draining(member));
+        let names = self.members.names(used);
+        let text = || format!("draining, and used because you named them: {}", Names(&names));
+        (!names.is_empty()).then(text)
+    }
+
     fn finish(self) -> Result<Placed, PlacementError> {
         let crowd = self.pools.values().find_map(Pool::notice);
-        let notices = self.members.notice().into_iter().chain(crowd).collect();
+        let notices = self.members.notice().into_iter().chain(crowd).chain(self.notice()).collect();
         let origin = self.members.origin();
         let mut hosts: Vec<(usize, Taken)> = self.taken.into_iter().enumerate().collect();
         hosts.retain(|(member, taken)| *member == origin || !taken.ranges.is_empty());

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::spawn::SpawnPolicy;
 use super::*;
 use crate::Rank;
 use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
@@ -11,6 +12,7 @@ fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
         addresses: vec![address(7000)],
         ncpus,
         ordinal,
+        draining: false,
     }
 }
 
@@ -62,6 +64,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         trace: false,
         preload: false,
         placement,
+        spawn_policy: SpawnPolicy::default(),
     }
 }
 
@@ -107,6 +110,37 @@ fn hosts_fill_in_ring_order_from_the_consoles_host_and_begin_again() {
     assert_eq!(map(1, "a:2 b:4", plain()), "(a:0)");
     let from_the_middle = placed_from("b", "a:2 b:2 c:2", &job(vec![program(5, None)], plain()));
     assert_eq!(map_of(&from_the_middle.unwrap()), "(b:0-1)(c:2-3)(a:4)");
+}
+
+#[test]
+fn draining_hosts_are_left_out_where_they_are_not_named() {
+    let drained = |name: &str, size, wish: PlacementSpec| {
+        let mut members = ring("a:2 b:2 c:2");
+        members.iter_mut().filter(|m| m.member.as_str() == name).for_each(|m| m.draining = true);
+        let spec = job(vec![program(size, None)], wish);
+        place(&spec, &members, &DaemonName::new("a").unwrap()).unwrap()
+    };
+    assert_eq!(map_of(&drained("b", 5, plain())), "(a:0-1,4)(c:2-3)");
+    let without_its_own = drained("a", 3, plain());
+    assert_eq!(map_of(&without_its_own), "(b:0-1)(c:2)");
+    assert_eq!(without_its_own.hosts[0].member.as_str(), "a", "the root is there all the same");
+    let named = drained("b", 3, on("b a"));
+    assert_eq!(map_of(&named), "(a:2)(b:0-1)");
+    assert_eq!(named.notices, ["draining, and used because you named them: b"]);
+    assert!(drained("b", 1, on("a b")).notices.is_empty());
+}
+
+#[test]
+fn a_job_that_names_no_host_is_refused_where_all_are_draining() {
+    let mut members = ring("a b");
+    members.iter_mut().for_each(|member| member.draining = true);
+    let spec = job(vec![program(1, None)], plain());
+    let problem = place(&spec, &members, &DaemonName::new("a").unwrap()).unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "no host is left for the job: a, b take no new processes (mpddrain); name them to use them \
+         all the same"
+    );
 }
 
 #[test]

@@ -201,6 +201,9 @@ pub struct Record {
     pub ordinal: u64,
     /// Processes it takes before another is preferred.
     pub ncpus: u32,
+    /// Whether it is to get new processes only where it is named.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub draining: bool,
     /// Where it is reached.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
@@ -210,6 +213,11 @@ pub struct Record {
     /// Seconds since it died or left, as the sender knows it. No part of the order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub age_s: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -225,7 +233,7 @@ impl Record {
         if !whole_order || head(self) != head(other) {
             return head(self) > head(other);
         }
-        let tail = |r: &Self| (r.instance, r.position, r.ordinal, r.ncpus);
+        let tail = |r: &Self| (r.instance, r.position, r.ordinal, r.ncpus, r.draining);
         tail(self)
             .cmp(&tail(other))
             .then_with(|| self.addresses.cmp(&other.addresses))
@@ -257,6 +265,7 @@ impl Record {
         sum.add(&self.position.to_be_bytes());
         sum.add(&self.ordinal.to_be_bytes());
         sum.add(&self.ncpus.to_be_bytes());
+        sum.add(&[u8::from(self.draining)]);
         for address in &self.addresses {
             sum.add(address.as_str().as_bytes());
         }

@@ -90,6 +90,8 @@ pub enum Input {
     /// [`MAX_ADDRESSES`]. If they are not those of its record, it is told to all. None at all
     /// changes nothing.
     Readdress(Vec<Address>),
+    /// Whether this daemon is draining: to get new processes only where it is named. Told to all.
+    Drain(bool),
     /// A console, or the daemon itself, wants all members to act on something.
     Scatter(RequestId, Payload),
     /// This daemon acted on a scatter.
@@ -315,6 +317,7 @@ impl Ring {
             Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
             Input::Leave => self.leave(now),
             Input::Readdress(addresses) => self.readdress(now, addresses),
+            Input::Drain(draining) => self.drain(now, draining),
             Input::Scatter(request, payload) => self.scatter(now, request, payload),
             Input::Answered(id, answer) => self.answered(now, id, answer),
             Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
@@ -410,6 +413,7 @@ impl Ring {
             | Input::ConnectFailed(..)
             | Input::Leave
             | Input::Readdress(_)
+            | Input::Drain(_)
             | Input::Answered(..)
             | Input::JobOver(_) => {}
         }

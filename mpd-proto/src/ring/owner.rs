@@ -19,13 +19,15 @@ pub(crate) struct Owner {
     /// Its place was not chosen by anybody yet: that of a former instance is better.
     pub(crate) inherits: bool,
     accusations: Vec<(Time, DaemonName)>,
+    /// It is to get new processes only where it is named. Its next life knows nothing of that.
+    draining: bool,
     /// The last time a former instance was overruled.
     overruled: Option<Time>,
 }
 
 impl Owner {
     pub(crate) const fn new(now: Time, inherits: bool) -> Self {
-        Self { began: now, inherits, accusations: Vec::new(), overruled: None }
+        Self { began: now, inherits, accusations: Vec::new(), draining: false, overruled: None }
     }
 
     pub(crate) fn accusations(&self) -> usize {
@@ -77,6 +79,7 @@ impl Ring {
             position,
             ordinal,
             ncpus: self.config.ncpus,
+            draining: self.owner.draining,
             addresses: self.config.addresses.clone(),
             by: None,
             age_s: 0,
@@ -173,6 +176,18 @@ impl Ring {
             return;
         }
         self.config.addresses = addresses;
+        self.renew(now);
+    }
+
+    /// This daemon is to get new processes only where it is named, or like any other again.
+    pub(super) fn drain(&mut self, now: Time, draining: bool) {
+        if std::mem::replace(&mut self.owner.draining, draining) != draining {
+            self.renew(now);
+        }
+    }
+
+    /// Tells all what is new of this daemon, if it has a place; else its first record will.
+    fn renew(&mut self, now: Time) {
         if let Some(own) = self.list.get(&self.config.name) {
             let (incarnation, position, ordinal) = (own.incarnation, own.position, own.ordinal);
             self.place(now, incarnation + 1, position, ordinal);

@@ -12,6 +12,7 @@ mod names;
 mod net;
 mod peers;
 mod placement;
+mod spawns;
 pub(crate) mod status;
 mod throttle;
 
@@ -264,7 +265,8 @@ impl Daemon {
     fn tell_managers(&mut self) {
         self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
         let Some(membership) = &mut self.membership else {
-            for errand in self.names.serve(&mut self.jobs) {
+            let named = self.names.serve(&mut self.jobs);
+            for errand in named.into_iter().chain(spawns::serve(&mut self.jobs)) {
                 self.peers.tell_manager(errand);
             }
             return;

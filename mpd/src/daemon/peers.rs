@@ -18,7 +18,7 @@ use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, Phase, RingReques
 use mpd_proto::{JobId, Time};
 use nix::unistd::geteuid;
 
-use crate::daemon::jobs::{Jobs, Submission};
+use crate::daemon::jobs::{Jobs, Spawn, Submission};
 use crate::daemon::membership::{Announcement, Errand, Hands, Membership};
 use crate::daemon::placement::{self, Plan};
 
@@ -390,6 +390,13 @@ impl Peer {
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Name { request, wish } => jobs.wishes(job, request, wish),
+                    ManagerReport::Place { request, wish } => {
+                        jobs.spawns(Spawn::Place { job: job.clone(), request, wish });
+                    }
+                    ManagerReport::Grow { launch } if launch.job == *job => {
+                        jobs.spawns(Spawn::Grow(launch));
+                    }
+                    ManagerReport::Grow { .. } => return Err("another job cannot grow".into()),
                     ManagerReport::Ended { code, unlinked } => jobs.ended(job, code, unlinked),
                 }
                 Ok(Some(Verdict::Keep))

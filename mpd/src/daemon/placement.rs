@@ -1,14 +1,20 @@
-//! Which daemon runs which ranks of a job that was submitted here: the members as the pure placement
-//! wants them, and managers for what comes out.
+//! Which daemon runs which ranks of a job that was submitted here, or of what its ranks spawn: the members
+//! as the pure placement wants them, and managers for what comes out.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
+use mpd_proto::frame;
 use mpd_proto::job::{FAN_OUT, JobSpec, Share, Shares};
+use mpd_proto::message::Placing;
+use mpd_proto::placement::spawn::{SpawnPlaced, SpawnWish, place_spawn};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
 use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
 
 /// Lines that a user would still read.
 const MAX_NOTICES: usize = 50;
+
+/// What else a message about spawned processes holds.
+const ROOM_FOR_REST: usize = 4096;
 
 /// Where the ranks of a job run, and lines for its user.
 #[derive(Debug)]
@@ -19,13 +25,7 @@ pub(crate) struct Plan {
 
 /// A place for every rank among the live members of the ring.
 pub(crate) fn among(ring: &Ring, spec: &JobSpec) -> Result<Plan> {
-    let live = ring.records().filter(|record| record.standing == Standing::Live);
-    let mut candidates: Vec<Candidate> = live.map(candidate).collect();
-    if !candidates.iter().any(|candidate| candidate.member == *ring.name()) {
-        // On its way into the ring: its own host is there all the same.
-        candidates = vec![only(ring.name().clone())];
-    }
-    plan(spec, &candidates, ring.name())
+    plan(spec, &candidates(ring), ring.name())
 }
 
 /// Every rank on the host of this daemon, which is in no ring.
@@ -33,6 +33,56 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
     plan(spec, &[only(name.clone())], &name)
         .context("no daemon is running here, so the job has this host alone")
+}
+
+/// A place among the live members of the ring for every process that is to be spawned.
+pub(crate) fn spawned_among(ring: &Ring, wish: &SpawnWish) -> Placing {
+    let last = wish.last.as_ref().and_then(|last| ring.record(last));
+    let stood = last.map(|record| record.ordinal);
+    placing(wish, &candidates(ring), ring.name(), stood)
+}
+
+/// The same on the host of this daemon, which is in no ring.
+pub(crate) fn spawned_alone(name: &str, wish: &SpawnWish) -> Placing {
+    match DaemonName::new(name) {
+        Ok(name) => placing(wish, &[only(name.clone())], &name, None),
+        Err(e) => Placing::Failed(e.to_string()),
+    }
+}
+
+fn placing(
+    wish: &SpawnWish,
+    candidates: &[Candidate],
+    origin: &DaemonName,
+    stood: Option<u64>,
+) -> Placing {
+    let placed = place_spawn(wish, candidates, origin, stood).map_err(anyhow::Error::from);
+    placed.and_then(told).unwrap_or_else(|problem| Placing::Failed(format!("{problem:#}")))
+}
+
+/// What the manager is told, which has to fit a message.
+fn told(SpawnPlaced { hosts, last }: SpawnPlaced) -> Result<Placing> {
+    let shares = hosts.into_iter().map(share).collect::<Result<Vec<Share>>>()?;
+    let count = shares.len();
+    let done = Placing::Done { shares, last };
+    // Ranks that take turns are many numbers.
+    if serde_json::to_vec(&done)?.len() > frame::MAX_PAYLOAD - ROOM_FOR_REST {
+        bail!(
+            "which process runs where on {count} hosts is too much for one message; spawn fewer at once"
+        );
+    }
+    Ok(done)
+}
+
+/// The live members; on the way into the ring its own host is there all the same.
+fn candidates(ring: &Ring) -> Vec<Candidate> {
+    let live = ring.records().filter(|record| record.standing == Standing::Live);
+    let candidates: Vec<Candidate> = live.map(candidate).collect();
+    if candidates.iter().any(|candidate| candidate.member == *ring.name()) {
+        candidates
+    } else {
+        vec![only(ring.name().clone())]
+    }
 }
 
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
@@ -53,11 +103,12 @@ fn candidate(record: &Record) -> Candidate {
         addresses: record.addresses.clone(),
         ncpus: record.ncpus,
         ordinal: record.ordinal,
+        draining: record.draining,
     }
 }
 
 fn only(member: DaemonName) -> Candidate {
-    Candidate { member, addresses: Vec::new(), ncpus: cpus::count(), ordinal: 0 }
+    Candidate { member, addresses: Vec::new(), ncpus: cpus::count(), ordinal: 0, draining: false }
 }
 
 fn share(host: PlacedHost) -> Result<Share> {

@@ -40,15 +40,14 @@ pub(crate) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
                     means.trace.begin(now, Phase::Specification, None);
                 }
                 News::Spec(bytes) => encoded.extend_from_slice(&bytes),
-                // It may overtake the specification.
-                News::Down(word @ Down::Preloads { .. }) => means.early.push(word),
                 News::Down(Down::Kill | Down::Tidy) => return Ok(None),
                 // If it is one below that is lost, those above see that we are, too.
                 News::Lost { host, problem, .. } => {
                     log::warn!("host {host}: {problem}");
                     return Ok(None);
                 }
-                _ => {}
+                // What overtook the specification.
+                news => means.early.push(news),
             }
         }
         means.branches.flush();
@@ -92,6 +91,7 @@ fn serve_daemon(means: &mut Means) -> Wanted {
             | Told::CountOutput
             | Told::Missing(_)
             | Told::Launched(..)
+            | Told::Placed(..)
             | Told::Named(..)
             | Told::NameLost(..) => {}
         }

@@ -22,59 +22,85 @@ pub(super) struct Attributes {
 
 impl Process {
     pub(super) fn put_node_attribute(&mut self, (rank, ticket): Asker, key: &[u8], value: &[u8]) {
-        let put = self.attributes.node.put(key, value);
-        let (put, woken) = match put {
+        let Some(world) = self.worlds.of_mut(rank) else { return };
+        let (put, woken) = match world.attributes.node.put(key, value) {
             Ok(woken) => (Ok(()), woken),
             Err(error) => (Err(error), Vec::new()),
         };
-        self.clients[rank].pmi.session.answer(ticket, Answer::Put(put));
-        for (rank, ticket) in woken {
-            self.clients[rank].pmi.session.answer(ticket, Answer::Get(Some(value)));
-            // What the client has asked for behind it is decoded with the next of its turns.
-            self.answering.push(rank);
+        self.answer((rank, ticket), Answer::Put(put));
+        for asker in woken {
+            self.answer(asker, Answer::Get(Some(value)));
         }
     }
 
     pub(super) fn get_node_attribute(&mut self, (rank, ticket): Asker, key: &[u8], wait: bool) {
-        let node = &mut self.attributes.node;
+        let Some(world) = self.worlds.of_mut(rank) else { return };
+        let node = &mut world.attributes.node;
         if node.get(key).is_none() && wait && node.wait(key, (rank, ticket)).is_ok() {
             return;
         }
-        self.clients[rank].pmi.session.answer(ticket, Answer::Get(node.get(key)));
+        if let Some(client) = self.clients.get_mut(rank) {
+            client.pmi.session.answer(ticket, Answer::Get(node.get(key)));
+        }
     }
 
-    /// What we have put beforehand is what there is to know of the job.
+    /// What we have put beforehand is what there is to know of the world.
     pub(super) fn get_job_attribute(&mut self, (rank, ticket): Asker, key: &[u8]) {
-        let found = if key.starts_with(b"PMI_") { self.kvs.get(key) } else { None };
-        self.clients[rank].pmi.session.answer(ticket, Answer::Get(found));
+        let Some(world) = self.worlds.of(rank) else { return };
+        let found = if key.starts_with(b"PMI_") { world.kvs.get(key) } else { None };
+        if let Some(client) = self.clients.get_mut(rank) {
+            client.pmi.session.answer(ticket, Answer::Get(found));
+        }
+    }
+
+    /// What another world of this job has put, if something of it runs here or below.
+    pub(super) fn get_of(&mut self, (rank, ticket): Asker, jobid: &[u8], key: &[u8]) {
+        let world = self.worlds.of_name(jobid);
+        if let Some(client) = self.clients.get_mut(rank) {
+            let found = world.and_then(|world| world.kvs.get(key));
+            client.pmi.session.answer(ticket, Answer::Get(found));
+        }
     }
 
     /// A ring is a fence with two values of each rank.
     pub(super) fn enter_ring(&mut self, (rank, ticket): Asker, left: &[u8], right: &[u8]) {
+        let Some(world) = self.worlds.of_mut(rank) else { return };
         for (side, value) in [(Side::Left, left), (Side::Right, right)] {
-            let key = side.key(rank.0);
-            if self.kvs.put(&key, value).is_err() {
-                let refusal = Answer::Ring(Err("kvs_full"));
-                return self.clients[rank].pmi.session.answer(ticket, refusal);
+            let key = side.key(world.numbers.own(rank).0);
+            if world.kvs.put(&key, value).is_err() {
+                return self.answer((rank, ticket), Answer::Ring(Err("kvs_full")));
             }
-            if self.order.shares.len() > 1 {
-                self.fresh.insert(key);
+            if world.is_spread {
+                world.fresh.insert(key);
             }
         }
-        self.attributes.rings.insert(rank, ticket);
+        world.attributes.rings.insert(rank, ticket);
         self.begin_span(Part::Fence, None);
         self.tell(Input::EnteredFence(rank));
     }
 
-    /// All ranks have arrived.
-    pub(super) fn close_rings(&mut self) {
-        let size = self.spec.size();
-        for (rank, ticket) in std::mem::take(&mut self.attributes.rings) {
-            let before = rank.0.checked_sub(1).unwrap_or(size.saturating_sub(1));
-            let behind = (rank.0 + 1) % size;
-            let left = self.kvs.get(&Side::Right.key(before)).unwrap_or_default();
-            let right = self.kvs.get(&Side::Left.key(behind)).unwrap_or_default();
-            self.clients[rank].pmi.session.answer(ticket, Answer::Ring(Ok((left, right))));
+    /// All ranks of a world have arrived.
+    pub(super) fn close_rings(&mut self, first: Rank) {
+        let Some(world) = self.worlds.of_mut(first) else { return };
+        let size = world.numbers.size;
+        for (rank, ticket) in std::mem::take(&mut world.attributes.rings) {
+            let own = world.numbers.own(rank).0;
+            let before = own.checked_sub(1).unwrap_or(size.saturating_sub(1));
+            let behind = (own + 1) % size;
+            let left = world.kvs.get(&Side::Right.key(before)).unwrap_or_default();
+            let right = world.kvs.get(&Side::Left.key(behind)).unwrap_or_default();
+            if let Some(client) = self.clients.get_mut(rank) {
+                client.pmi.session.answer(ticket, Answer::Ring(Ok((left, right))));
+                self.answering.push(rank);
+            }
+        }
+    }
+
+    /// Answers a rank that may have ended. What its client has asked for behind it is decoded with the next
+    /// of its turns.
+    pub(super) fn answer(&mut self, (rank, ticket): Asker, answer: Answer<'_>) {
+        if let Some(client) = self.clients.get_mut(rank) {
+            client.pmi.session.answer(ticket, answer);
             self.answering.push(rank);
         }
     }

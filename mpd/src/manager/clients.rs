@@ -23,7 +23,7 @@ const PIPE_BYTES: i32 = 256 * 1024;
 
 /// Ranks up to which it is asked: a user has 64 MiB for all his pipes before the kernel makes new ones
 /// tiny.
-pub(crate) const MAX_RANKS_ENLARGED: u32 = 32;
+pub(crate) const MAX_RANKS_ENLARGED: usize = 32;
 
 /// Tokens per rank: stdin, stdout, stderr, PMI.
 pub(crate) const TOKENS: usize = 4;

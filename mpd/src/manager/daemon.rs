@@ -15,7 +15,8 @@ use mpd_proto::frame::{self, Kind};
 use mpd_proto::hex;
 use mpd_proto::job::MAX_SPEC;
 use mpd_proto::message::{
-    ConsoleReply, ManagerOrder, ManagerReport, NameAnswer, Opening, Span, StartJob, VERSION,
+    ConsoleReply, ManagerOrder, ManagerReport, NameAnswer, Opening, Placing, Span, StartJob,
+    VERSION,
 };
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{JobId, RankSet};
@@ -42,6 +43,8 @@ pub(crate) enum Told {
     Missing(Vec<(DaemonName, String)>),
     /// How long the scatter took, and its depth.
     Launched(Span, u32),
+    /// Where spawned processes go.
+    Placed(u32, Placing),
     /// What came of something about a name.
     Named(u32, NameAnswer),
     /// That name is that job's.
@@ -195,6 +198,7 @@ fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
         ManagerOrder::CountOutput => Told::CountOutput,
         ManagerOrder::Missing { members } => Told::Missing(members),
         ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
+        ManagerOrder::Placed { request, outcome } => Told::Placed(request, outcome),
         ManagerOrder::Named { request, answer } => Told::Named(request, answer),
         ManagerOrder::NameLost { name, to } => Told::NameLost(name, to),
         ManagerOrder::Link { hello } => {

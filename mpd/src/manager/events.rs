@@ -13,10 +13,10 @@ use mpd_proto::stdio::feed::Receiver;
 use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
-use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, TOKENS, end_of};
+use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
 use super::outputs::plain;
-use super::{CONSOLE, DAEMON, FIRST_RANK, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
+use super::{CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
 
 impl Process {
     /// Remembers what an event says; nothing is done before all were seen.
@@ -28,7 +28,7 @@ impl Process {
             _ => {
                 let hung_up = event.is_read_closed() || event.is_error();
                 if !self.branches.mark_ready(token, hung_up)
-                    && let Some((rank, end)) = self.client_of_token(token)
+                    && let Some((rank, end)) = self.clients.of_token(token)
                 {
                     self.note_client_event(rank, end, event);
                 }
@@ -122,6 +122,7 @@ impl Process {
                 Told::Missing(members) => self.miss(members),
                 Told::CountOutput => self.report_written(),
                 Told::Launched(scatter, depth) => self.launched(scatter, depth),
+                Told::Placed(request, outcome) => self.placed(request, outcome),
                 Told::Named(request, answer) => self.named(request, answer),
                 Told::NameLost(name, to) => self.name_lost(&name, &to),
                 Told::Link(fd, hello) => {
@@ -185,68 +186,106 @@ impl Process {
         self.clients[rank].pid = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
+        self.retire(rank);
         if let Some(end) = status.and_then(end_of) {
             self.explain(rank, end);
             self.tell(Input::Exited(rank, end));
         }
     }
 
-    /// Starts the next few ranks.
+    /// Starts the next few ranks of each world that has some to start.
     fn start_some(&mut self) {
-        let Some(first) = self.starting else { return };
-        let size = self.clients.size();
-        let behind = size.min(first + STARTS_PER_TURN);
-        for local in first..behind {
-            let Some(rank) = self.clients.rank(local as usize) else { break };
-            if let Err(error) = self.start_one(local as usize, rank) {
-                let failure = self.start_failure(rank, &error);
-                self.starting = None;
-                self.tell(Input::StartFailed(failure));
-                return;
-            }
-        }
-        self.starting = Some(behind).filter(|&next| next < size);
-        let number = |rank: &Rank| (*rank, self.clients[*rank].number);
-        let started = &self.clients.all()[first as usize..behind as usize];
-        let pids: Vec<(Rank, u32)> = started.iter().map(number).collect();
-        self.expect(&pids);
-        self.tell(Input::Pids(pids));
-        if self.starting.is_none() {
-            self.end_span(Phase::Go, None);
-            self.report_ranks();
-            self.tell(Input::Started);
+        if !self.stopping {
+            self.worlds.starting().into_iter().for_each(|first| self.start_some_of(first));
         }
     }
 
-    fn start_one(&mut self, local: usize, rank: Rank) -> Result<(), StartError> {
-        self.begin_span(Phase::Spawn, Some(rank));
-        let mut client = Client::new(self.facts(rank));
-        let spawn = &self.spawns[&self.spec.argset_of(rank)];
-        let variables = start::variables_of((&self.spec, &self.order), rank, local);
-        let cpus = CpuMask::of(self.bindings.cpus(local));
+    fn start_some_of(&mut self, first: Rank) {
+        let Some(world) = self.worlds.of(first) else { return };
+        let Some(begin) = world.starting else { return };
+        let behind = world.here.len().min(begin + STARTS_PER_TURN);
+        let some = world.here[begin..behind].to_vec();
+        let goes_on = behind < world.here.len();
+        for &rank in &some {
+            if let Err(failure) = self.start_one(rank) {
+                self.set_starting(first, None);
+                return self.start_failed(first, failure);
+            }
+        }
+        self.set_starting(first, goes_on.then_some(behind));
+        let pids: Vec<(Rank, u32)> =
+            some.iter().map(|rank| (*rank, self.clients[*rank].number)).collect();
+        self.expect(&pids);
+        self.tell(Input::Pids(pids));
+        if goes_on {
+            return;
+        }
+        if first == Rank(0) {
+            self.end_span(Phase::Go, None);
+            self.report_ranks();
+            self.tell(Input::Started);
+        } else {
+            self.tell(Input::Begun(first));
+        }
+    }
+
+    fn set_starting(&mut self, first: Rank, next: Option<usize>) {
+        if let Some(world) = self.worlds.of_mut(first) {
+            world.starting = next;
+        }
+    }
+
+    fn start_failed(&mut self, first: Rank, failure: Failure) {
+        if first == Rank(0) {
+            self.tell(Input::StartFailed(failure));
+        } else {
+            self.tell(Input::WorldFailed(first, failure));
+            self.tell(Input::Begun(first));
+        }
+    }
+
+    fn start_one(&mut self, rank: Rank) -> Result<(), Failure> {
+        let is_first = rank.0 < self.spec.size();
+        if is_first {
+            self.begin_span(Phase::Spawn, Some(rank));
+        }
+        let Some(world) = self.worlds.of(rank) else { return Ok(()) };
+        let local = world.local(rank);
+        let mut client = Client::new(world.facts(rank, self.spec.universe_size));
+        let spawn = &world.spawns[&world.argset_of(rank)];
+        let variables =
+            start::variables_of((&world.spec, &self.order), world.numbers.own(rank), local);
+        let cpus = CpuMask::of(world.bindings.cpus(local));
         let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
-        let fed = self.spec.stdin_switch || self.spec.stdin.contains(rank);
+        let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
-            (extra, FIRST_RANK + local * TOKENS),
-            self.clients.size() <= MAX_RANKS_ENLARGED,
+            (extra, self.clients.next_token()),
+            self.clients.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             spawn,
             (fed, &self.null, cgroup),
         );
         self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.pid {
             self.memory.put_first(pid);
-            self.begin_span(Phase::Run, Some(rank));
+            if is_first {
+                self.begin_span(Phase::Run, Some(rank));
+            }
             self.tidy.remember(pid);
             self.by_pid.insert(pid, rank);
+            self.clients.insert(rank, client);
         }
-        self.clients.push(client);
-        result.map(drop)
+        result.map(drop).map_err(|error| self.start_failure(rank, &error))
     }
 
     fn start_failure(&self, rank: Rank, error: &StartError) -> Failure {
-        let argset = &self.spec.argsets[self.spec.argset_of(rank)];
+        let Some(world) = self.worlds.of(rank) else {
+            return Failure::Suite { problem: format!("rank {rank} has no world") };
+        };
+        let argset = &world.spec.argsets[world.argset_of(rank)];
+        let local = world.local(rank);
+        let rank = world.numbers.own(rank);
         let program = String::from_utf8_lossy(&argset.program).into_owned();
         let problem = match error {
             StartError::Spawn(SpawnError::Child { step: Step::Exec, error }) => {
@@ -257,9 +296,8 @@ impl Process {
                 start::cannot_enter(&argset.directory, error)
             }
             StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
-                let local = self.clients.local(rank).unwrap_or(0);
                 let cpus: Vec<String> =
-                    self.bindings.cpus(local).iter().map(u32::to_string).collect();
+                    world.bindings.cpus(local).iter().map(u32::to_string).collect();
                 let cpus = cpus.join(",");
                 format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
             }
@@ -311,6 +349,7 @@ impl Process {
                 }
                 Timer::Daemon => self.look_for_daemon(),
                 Timer::Names => self.names_are_due(),
+                Timer::Spawn => self.placing_is_due(),
                 Timer::Launched => self.finish_late(),
             }
         }
@@ -332,6 +371,7 @@ impl Process {
             log::info!("registered with the new daemon");
             self.report_ranks();
             self.say_names_again();
+            self.ask_for_place();
         } else {
             self.timers.set(Timer::Daemon, self.now() + super::REGISTER_INTERVAL);
         }

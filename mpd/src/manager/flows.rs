@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::job::Shares;
+use mpd_proto::RankSet;
+use mpd_proto::job::{MAX_RANKS_EVER, Shares};
 use mpd_proto::message::TREE_WINDOW;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::inflow::Inflow;
@@ -21,10 +22,19 @@ impl Flows {
     pub(crate) fn new(shares: &Shares, place: usize) -> Self {
         let undrained: BTreeSet<usize> = shares.children(place).collect();
         let both = |&child: &usize| {
-            let ranks = shares.ranks_below(child);
+            let mut ranks = shares.ranks_below(child);
+            ranks.join(&spawned(shares.size()));
             Stream::BOTH.map(|s| ((child, s), Inflow::new(ranks.clone(), TREE_WINDOW)))
         };
         Self { flows: undrained.iter().flat_map(both).collect(), undrained }
+    }
+
+    /// Of a host that joined a job of that size.
+    pub(crate) fn add(&mut self, place: usize, size: u32) {
+        for stream in Stream::BOTH {
+            self.flows.insert((place, stream), Inflow::new(spawned(size), TREE_WINDOW));
+        }
+        self.undrained.insert(place);
     }
 
     /// The flow of a stream of a place.
@@ -71,4 +81,9 @@ impl Flows {
         };
         self.flows.iter_mut().filter_map(credit).collect()
     }
+}
+
+/// Ranks that a job of that size may spawn, wherever they run.
+fn spawned(size: u32) -> RankSet {
+    RankSet::from_ranges(vec![(size, MAX_RANKS_EVER)])
 }

@@ -10,6 +10,8 @@
 //! | [`attributes`] | what ranks on one host tell each other, and rings, both of PMI-2 |
 //! | [`names`] | what ranks want to publish, find and take back |
 //! | [`staging`] | programs on their way to hosts that lack them |
+//! | [`worlds`], [`spawn`] | what ranks that were started together share; ranks that ask for others |
+//! | [`labels`] | what stands in front of each rank's lines |
 //! | [`memory`] | who goes first when memory runs out |
 //! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
@@ -22,6 +24,7 @@ mod console;
 mod daemon;
 mod events;
 mod flows;
+mod labels;
 mod locate;
 mod memory;
 mod names;
@@ -31,12 +34,14 @@ mod pmi;
 mod ranks;
 mod report;
 mod sink;
+mod spawn;
 mod staging;
 mod start;
 mod stdio;
 mod tidy;
 mod trace;
 mod tree;
+mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -44,6 +49,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -55,42 +61,41 @@ use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::oom;
 use mpd_io::signals::Signals;
-use mpd_io::spawn::Spawn;
-use mpd_proto::job::{Failure, JobSpec};
+use mpd_proto::job::{Failure, JobSpec, Parts};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{Down, ManagerReport, Phase, StartJob};
-use mpd_proto::placement::binding::Bindings;
+use mpd_proto::message::{ManagerReport, Phase, StartJob};
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
-use pmi_proto::{Facts, Kvs};
 
-use self::attributes::Attributes;
-use self::branches::Branches;
-use self::clients::{End, TOKENS};
+use self::branches::{Branches, News};
 use self::console::Console;
 use self::daemon::Daemon;
 use self::flows::Flows;
+use self::labels::Labels;
 use self::memory::Memory;
 use self::names::Names;
 use self::outputs::{Outputs, plain};
 use self::ranks::Ranks;
+use self::spawn::Spawning;
 use self::staging::Staging;
 use self::start::Prepared;
 use self::tidy::Tidy;
 use self::trace::Trace;
+use self::worlds::{World, Worlds};
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
-/// Tokens of ranks; outputs come behind them, job links far behind.
+/// Tokens of ranks, of outputs and of job links.
 const FIRST_RANK: usize = 8;
+const FIRST_OUTPUT: usize = 1 << 39;
 const FIRST_LINK: usize = 1 << 40;
 
 /// Ranks started between two looks at everything else.
-const STARTS_PER_TURN: u32 = 8;
+const STARTS_PER_TURN: usize = 8;
 
 /// Between two rounds of killing; a round follows at once when a child has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
@@ -129,6 +134,8 @@ enum Timer {
     Launched,
     /// Ask again about names, or wait no longer.
     Names,
+    /// Wait no longer for where a spawn goes.
+    Spawn,
 }
 
 /// What a manager has before it knows its job.
@@ -138,8 +145,8 @@ struct Means {
     signals: Signals,
     branches: Branches,
     daemon: Daemon,
-    /// Words from above that came before the specification.
-    early: Vec<Down>,
+    /// What came from above before the specification.
+    early: Vec<News>,
     trace: Trace,
 }
 
@@ -154,27 +161,19 @@ struct Process {
     branches: Branches,
     machine: Manager,
     order: StartJob,
-    spec: JobSpec,
-    /// By argset.
-    spawns: BTreeMap<usize, Spawn>,
+    spec: Rc<JobSpec>,
+    worlds: Worlds,
+    spawning: Spawning,
     cgroup: Option<Cgroup>,
-    bindings: Bindings,
     null: OwnedFd,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
-    /// Process ids of all ranks of the job, for labels and reports of the root.
+    /// Process ids of all ranks of the first world, for reports of the root.
     pids: Vec<u32>,
-    /// The next rank of this host to start; `None` when all were or none will be.
-    starting: Option<u32>,
     outputs: Outputs,
     flows: Flows,
-    /// Of all ranks of the job, at the root.
-    labels: Vec<Vec<u8>>,
+    labels: Labels,
     feed: Feed,
-    kvs: Kvs,
-    attributes: Attributes,
-    /// Keys put here or below since the last fence, of which the other hosts are to hear.
-    fresh: BTreeSet<Vec<u8>>,
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
@@ -189,6 +188,8 @@ struct Process {
     answering: Vec<Rank>,
     buffer: Vec<u8>,
     killing: bool,
+    /// Everything here is stopped, or about to be: nothing new is started.
+    stopping: bool,
     draining: bool,
     /// The ranks were killed: what still moves is what they left to be written.
     ending: bool,
@@ -282,8 +283,14 @@ impl Process {
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
-        let clients = Ranks::new(&order.shares.get(place).context("no share is ours")?.ranks);
-        let groups = start::group_keys(&spec, &order, clients.all());
+        order.shares.get(place).context("no share is ours")?;
+        let spec = Rc::new(spec);
+        let numbers = mpd_proto::job::World::of_job(size);
+        let parts =
+            Parts((0..).zip(order.shares.iter()).map(|(p, s)| (p, s.ranks.clone())).collect());
+        let tree = (place, order.shares.children(place));
+        let world = World::new(numbers, Rc::clone(&spec), order.kvsname.clone(), tree, &parts);
+        let groups = start::group_keys(&spec, &order, &world.here);
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
         let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
@@ -310,15 +317,11 @@ impl Process {
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             by_pid: BTreeMap::new(),
             pids: vec![0; known],
-            starting: None,
             outputs,
             flows: Flows::new(&order.shares, place),
-            labels: vec![Vec::new(); known],
+            labels: Labels::default(),
             feed: stdio::feed_of(&spec, &order),
-            clients,
-            kvs: Kvs::new(),
-            attributes: Attributes::default(),
-            fresh: BTreeSet::new(),
+            clients: Ranks::new(FIRST_RANK),
             misbehaved: BTreeSet::new(),
             tidy,
             staging: None,
@@ -329,6 +332,7 @@ impl Process {
             answering: Vec::new(),
             buffer: vec![0; 256 * 1024],
             killing: false,
+            stopping: false,
             draining: false,
             ending: false,
             taken: 0,
@@ -336,11 +340,12 @@ impl Process {
             memory: Memory::begin(),
             unlinked: false,
             over: None,
-            spawns: BTreeMap::new(),
-            bindings: Bindings::default(),
+            worlds: Worlds::default(),
+            spawning: Spawning::default(),
             order,
             spec,
         };
+        process.worlds.insert(world);
         process.register().context("cannot watch descriptors")?;
         process.pass_on_specification(encoded);
         // They look at their part while we look at ours.
@@ -355,8 +360,7 @@ impl Process {
             let both = Interest::READABLE | Interest::WRITABLE;
             registry.register(&mut SourceFd(&fd), Token(CONSOLE), both)?;
         }
-        let behind_ranks = FIRST_RANK + self.clients.size() as usize * TOKENS;
-        self.outputs.register(registry, behind_ranks)
+        self.outputs.register(registry, FIRST_OUTPUT)
     }
 
     /// The first phase: all that can be checked beforehand. The ranks are started at the word of the
@@ -367,36 +371,22 @@ impl Process {
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
             None => {
-                let ranks = self.clients.all();
+                let here = self.worlds.of(Rank(0)).map(|world| world.here.clone());
                 let staging = self.staging.as_ref();
-                start::prepare(&self.spec, &self.order, ranks, tmpdir.as_deref(), staging)
+                let job = (&*self.spec, &self.order, 0);
+                start::prepare(job, &here.unwrap_or_default(), tmpdir.as_deref(), staging)
             }
         };
         match prepared {
             Err(failure) => self.tell(Input::StartFailed(failure)),
             Ok(Prepared { spawns, bindings }) => {
-                self.spawns = spawns;
-                self.bindings = bindings;
-                let places = self.order.shares.places_of_ranks(self.spec.size());
-                if let Some(mapping) = pmi_proto::process_mapping::encode(&places) {
-                    // An empty store has room for one key.
-                    let _ = self.kvs.put(b"PMI_process_mapping", mapping.as_bytes());
+                if let Some(world) = self.worlds.of_mut(Rank(0)) {
+                    (world.spawns, world.bindings) = (spawns, bindings);
                 }
                 self.end_span(Phase::Checks, None);
                 self.begin_span(Phase::Ready, None);
                 self.tell(Input::Ready);
             }
-        }
-    }
-
-    fn facts(&self, rank: Rank) -> Facts {
-        Facts {
-            kvsname: self.order.kvsname.clone(),
-            rank: rank.0,
-            size: self.spec.size(),
-            appnum: i32::try_from(self.spec.argset_of(rank)).unwrap_or(0),
-            universe_size: self.spec.universe_size,
-            spawner: None,
         }
     }
 
@@ -431,7 +421,7 @@ impl Process {
     }
 
     fn wait(&self) -> Option<Duration> {
-        let busy = self.starting.is_some()
+        let busy = (self.worlds.is_any_starting() && !self.stopping)
             || !self.runnable.is_empty()
             || !self.talking.is_empty()
             || self.console.has_work()
@@ -460,10 +450,5 @@ impl Process {
         let now = self.now();
         self.machine.handle(now, input);
         self.perform_outputs();
-    }
-
-    fn client_of_token(&self, token: usize) -> Option<(Rank, End)> {
-        let at = token.checked_sub(FIRST_RANK)?;
-        Some((self.clients.rank(at / TOKENS)?, End::of(at)))
     }
 }

@@ -41,11 +41,15 @@ impl Outputs {
     pub(crate) fn above(spec: &JobSpec, order: &StartJob) -> Self {
         let ranks = order.shares.ranks_below(order.place as usize);
         let levels = order.shares.depth_below(order.place as usize);
-        let output = &spec.output;
+        let (output, size) = (&spec.output, spec.size());
         let sink = |stream| {
             let sink = Sink::above(TREE_WINDOW, stream, output);
             let filed = if stream == Stream::Out { &output.outfile } else { &output.errfile };
-            if output.merge && filed.is_none() { sink.merging(&ranks, levels) } else { sink }
+            if output.merge && filed.is_none() {
+                sink.merging((&ranks, size), levels)
+            } else {
+                sink
+            }
         };
         Self { sinks: Stream::BOTH.map(sink).into(), console: [0, 1], routes: Vec::new() }
     }
@@ -73,7 +77,7 @@ impl Outputs {
         let ranks = RankSet::below(size);
         let console_sink = |output, name: &str, stream| {
             let sink = Sink::to(output, name.to_owned(), stream, spec);
-            if spec.merge { sink.merging(&ranks, levels) } else { sink }
+            if spec.merge { sink.merging((&ranks, size), levels) } else { sink }
         };
         let mut sinks = vec![console_sink(out, "standard output", Stream::Out)];
         // With both on one terminal or pipe, a line of one must not be torn by the other.

@@ -33,13 +33,26 @@ impl Process {
             Output::SignalRanks(number) => self.signal(number, Client::signal),
             Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
             Output::StopTree => {
+                self.stopping = true;
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
             }
-            Output::ContinueTree => tree::continue_descendants(),
+            Output::ContinueTree => {
+                self.stopping = false;
+                tree::continue_descendants();
+            }
             Output::KillTree => self.kill_tree(),
-            Output::ReleaseFence => self.release_fence(),
+            Output::ReleaseFence(first) => self.release_fence(first),
             Output::ToChildren(word) => self.send_down(&word),
+            Output::ToSome(places, word) => self.send_to(&places, &word),
+            Output::Grow(from, shares) => self.grow(from, shares),
+            Output::Prepare(world, parts) => self.prepare_world(world, &parts),
+            Output::StartWorld(first) => self.start_world(first),
+            Output::EndWorld(first) => self.end_world(first),
+            Output::ForgetWorld(first) => self.forget_world(first),
+            Output::Spawned(rank, outcome) => self.spawn_answered(rank, &outcome),
+            Output::Interrupt(rank, signal) => self.interrupt_rank(rank, signal),
+            Output::Dead(rank) => self.note_dead(rank),
             Output::GiveUp(place) => self.give_up_below(place),
             Output::ToParent(word) => self.send_up(word),
             Output::Pids(pids) => self.learn_pids(&pids),
@@ -79,7 +92,7 @@ impl Process {
         self.offer_credit();
         // What a rank says can make the user send a signal: the console knows before that there is a job.
         self.console.flush();
-        self.starting = Some(0);
+        self.start_world(Rank(0));
         if !self.is_root() && !self.order.shares.children(self.order.place as usize).is_empty() {
             // When those below begin, only the root learns.
             self.expect_all();
@@ -100,7 +113,7 @@ impl Process {
 
     fn kill_tree(&mut self) {
         self.staging = None;
-        self.starting = None;
+        self.worlds.stop_starting();
         self.killing = true;
         // Lines wait no longer for ranks that will never begin.
         self.expect_all();

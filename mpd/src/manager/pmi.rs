@@ -54,9 +54,13 @@ impl Process {
 
     /// What the client of a rank has asked for and may be done now.
     pub(super) fn perform_operations(&mut self, rank: Rank) {
-        while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
+        while let Some((ticket, operation)) = self.next_operation(rank) {
             self.perform_operation(rank, ticket, operation);
         }
+    }
+
+    fn next_operation(&mut self, rank: Rank) -> Option<(Ticket, Operation)> {
+        self.clients.get_mut(rank)?.pmi.session.poll_operation()
     }
 
     /// Writes the answers of a turn. All requests that have come are read before: a client that has
@@ -64,9 +68,11 @@ impl Process {
     pub(super) fn flush_pmi(&mut self) {
         while let Some(rank) = self.answering.pop() {
             self.perform_operations(rank);
-            self.clients[rank].pmi.flush();
+            if let Some(client) = self.clients.get_mut(rank) {
+                client.pmi.flush();
+            }
             // Requests that waited for room in the output come now.
-            while let Some((ticket, operation)) = self.clients[rank].pmi.session.poll_operation() {
+            while let Some((ticket, operation)) = self.next_operation(rank) {
                 self.perform_operation(rank, ticket, operation);
                 self.answering.push(rank);
             }
@@ -74,18 +80,20 @@ impl Process {
     }
 
     fn perform_operation(&mut self, rank: Rank, ticket: Ticket, operation: Operation) {
-        let session = &mut self.clients[rank].pmi.session;
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        let session = &mut client.pmi.session;
+        let Some(world) = self.worlds.of_mut(rank) else { return };
         match operation {
             Operation::Put { key, value } => {
-                let put = self.kvs.put(&key, &value);
-                if put.is_ok() && self.order.shares.len() > 1 {
-                    self.fresh.insert(key);
+                let put = world.kvs.put(&key, &value);
+                if put.is_ok() && world.is_spread {
+                    world.fresh.insert(key);
                 }
                 session.answer(ticket, Answer::Put(put));
             }
-            Operation::Get { key } => session.answer(ticket, Answer::Get(self.kvs.get(&key))),
+            Operation::Get { key } => session.answer(ticket, Answer::Get(world.kvs.get(&key))),
             Operation::GetByIndex { index } => {
-                session.answer(ticket, Answer::GetByIndex(self.kvs.get_index(index)));
+                session.answer(ticket, Answer::GetByIndex(world.kvs.get_index(index)));
             }
             Operation::Publish { name, value } => match (text(name), text(value)) {
                 (Some(name), Some(value)) => {
@@ -113,14 +121,12 @@ impl Process {
             }
             Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
             Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
-            Operation::GetOf { .. } => session.answer(ticket, Answer::Get(None)),
+            Operation::GetOf { jobid, key } => self.get_of((rank, ticket), &jobid, &key),
             // Who connects does so by itself: there is nothing to be opened here.
             Operation::Connect { .. } | Operation::Disconnect { .. } => {
                 session.answer(ticket, Answer::Done(Ok(())));
             }
-            Operation::Spawn(_) => {
-                session.answer(ticket, Answer::Spawned(Err("spawn_not_supported_yet")));
-            }
+            Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { dialect, .. } => {
                 log::debug!("rank {rank}: speaks {dialect}");
                 self.tell(Input::Initialized(rank));
@@ -143,26 +149,29 @@ impl Process {
 
     /// Told once per rank: a user who sees it has something to look at, one who floods is not helped.
     fn note_misbehaviour(&mut self, rank: Rank, problem: &str) {
-        log::debug!("rank {rank}: PMI: {problem}");
+        let name = self.name_of(rank);
+        log::debug!("rank {name}: PMI: {problem}");
         if self.misbehaved.insert(rank) {
-            let text = format!("rank {rank}: broke the PMI protocol: {problem}");
+            let text = format!("rank {name}: broke the PMI protocol: {problem}");
             self.tell(Input::Notice(text));
         }
     }
 
-    /// Lets every rank go that waits in the fence.
-    pub(super) fn release_fence(&mut self) {
+    /// Lets every rank of a world go that waits in the fence.
+    pub(super) fn release_fence(&mut self, first: Rank) {
         self.end_span(Part::Fence, None);
-        for (rank, client) in self.clients.started_mut() {
-            if let Some(ticket) = client.pmi.session.fence() {
+        let here = self.worlds.of(first).map(|world| world.here.clone()).unwrap_or_default();
+        for &rank in &here {
+            if let Some(client) = self.clients.get_mut(rank)
+                && let Some(ticket) = client.pmi.session.fence()
+            {
                 client.pmi.session.answer(ticket, Answer::Fence);
                 self.answering.push(rank);
             }
         }
-        self.close_rings();
+        self.close_rings(first);
         // A client may have sent its next request together with the fence.
-        let started: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
-        for rank in started {
+        for rank in here {
             self.perform_operations(rank);
         }
     }

@@ -1,69 +1,77 @@
-//! The ranks of this host: which they are, and their clients once started.
+//! The ranks of this host that were started, of all worlds, and the tokens of their descriptors.
 
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use mpd_proto::{Rank, RankSet};
+use mpd_proto::Rank;
 
-use super::clients::Client;
+use super::clients::{Client, End, TOKENS};
 
 /// Clients by rank. A rank of another host has none here.
 #[derive(Debug)]
 pub(crate) struct Ranks {
-    ranks: Vec<Rank>,
-    /// Of the first ranks, as far as they were started.
-    clients: Vec<Client>,
+    first_token: usize,
+    clients: BTreeMap<Rank, (usize, Client)>,
+    /// Who has which tokens; those of clients that are gone are given out again.
+    slots: Vec<Option<Rank>>,
+    free: Vec<usize>,
 }
 
 impl Ranks {
-    /// None started yet.
-    pub(crate) fn new(share: &RankSet) -> Self {
-        Self { ranks: share.ranks().collect(), clients: Vec::new() }
+    /// None started yet. Tokens are the clients' from `first_token` on.
+    pub(crate) const fn new(first_token: usize) -> Self {
+        Self { first_token, clients: BTreeMap::new(), slots: Vec::new(), free: Vec::new() }
     }
 
-    /// How many run here, or will.
-    pub(crate) fn size(&self) -> u32 {
-        u32::try_from(self.ranks.len()).unwrap_or(u32::MAX)
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.clients.len()
     }
 
-    /// The rank with this number on this host.
-    pub(crate) fn rank(&self, local: usize) -> Option<Rank> {
-        self.ranks.get(local).copied()
+    /// The first of the tokens that the next client will have.
+    pub(crate) fn next_token(&self) -> usize {
+        let slot = self.free.last().copied().unwrap_or(self.slots.len());
+        self.first_token + slot * TOKENS
     }
 
-    /// The number of a rank on this host.
-    pub(crate) fn local(&self, rank: Rank) -> Option<usize> {
-        self.ranks.binary_search(&rank).ok()
+    /// A rank was started, with [`Ranks::next_token`].
+    pub(crate) fn insert(&mut self, rank: Rank, client: Client) {
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(rank);
+        self.clients.insert(rank, (slot, client));
     }
 
-    /// All of them, started or not.
-    pub(crate) fn all(&self) -> &[Rank] {
-        &self.ranks
+    /// Nothing more is to be heard of a rank, whose descriptors are closed.
+    pub(crate) fn remove(&mut self, rank: Rank) {
+        if let Some((slot, _)) = self.clients.remove(&rank) {
+            self.slots[slot] = None;
+            self.free.push(slot);
+        }
     }
 
-    /// The next one in order was started.
-    pub(crate) fn push(&mut self, client: Client) {
-        self.clients.push(client);
+    /// Whose token that is, and for what.
+    pub(crate) fn of_token(&self, token: usize) -> Option<(Rank, End)> {
+        let at = token.checked_sub(self.first_token)?;
+        let rank = self.slots.get(at / TOKENS).copied().flatten()?;
+        Some((rank, End::of(at)))
     }
 
-    /// Ranks started so far.
+    /// All of them.
     pub(crate) fn started(&self) -> impl Iterator<Item = (Rank, &Client)> {
-        self.ranks.iter().copied().zip(&self.clients)
-    }
-
-    /// The same, to change them.
-    pub(crate) fn started_mut(&mut self) -> impl Iterator<Item = (Rank, &mut Client)> {
-        self.ranks.iter().copied().zip(&mut self.clients)
+        self.clients.iter().map(|(&rank, (_, client))| (rank, client))
     }
 
     /// The client of a rank that was started here.
     pub(crate) fn get(&self, rank: Rank) -> Option<&Client> {
-        self.clients.get(self.local(rank)?)
+        self.clients.get(&rank).map(|(_, client)| client)
     }
 
     /// The same, to change it.
     pub(crate) fn get_mut(&mut self, rank: Rank) -> Option<&mut Client> {
-        let local = self.local(rank)?;
-        self.clients.get_mut(local)
+        self.clients.get_mut(&rank).map(|(_, client)| client)
     }
 }
 

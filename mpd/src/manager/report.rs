@@ -15,10 +15,12 @@ const MAX_ALIAS: usize = 1024;
 impl Process {
     /// Tells which ranks run here, once all were started.
     pub(super) fn report_ranks(&mut self) {
-        if self.starting.is_some() {
+        let Some(world) = self.worlds.of(Rank(0)) else { return };
+        if world.starting.is_some() {
             return;
         }
         let started: Vec<(usize, u32, u32)> = (self.clients.started())
+            .take_while(|(rank, _)| world.numbers.contains(*rank))
             .map(|(rank, client)| (self.spec.argset_of(rank), rank.0, client.number))
             .collect();
         let alias = || self.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);

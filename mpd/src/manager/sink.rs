@@ -56,6 +56,8 @@ pub(crate) struct Sink {
     style: Style,
     /// One merger per stream, as both streams may lead to one output.
     mergers: Option<[Merger; 2]>,
+    /// Lines of ranks from here on are not merged: they were spawned.
+    unmerged: Rank,
     /// Bytes the output has taken, for seeing whether its reader reads.
     pub(crate) taken: u64,
     /// Sources that wait for the gate.
@@ -88,14 +90,16 @@ impl Sink {
             gate: Gate::default(),
             style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
             mergers: None,
+            unmerged: Rank(0),
             taken: 0,
             blocked: Vec::new(),
         }
     }
 
-    /// Joins equal lines of `ranks`, in a manager with so many levels of others below.
-    pub(crate) fn merging(mut self, ranks: &RankSet, levels: u32) -> Self {
+    /// Joins equal lines of `ranks`, of a job that began with `size`, in a manager with so many levels of others below.
+    pub(crate) fn merging(mut self, (ranks, size): (&RankSet, u32), levels: u32) -> Self {
         self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
+        self.unmerged = Rank(size);
         self
     }
 
@@ -133,12 +137,14 @@ impl Sink {
         if let (Some(rank), Some(record)) = (item.source(), item.record()) {
             self.gate.wrote(source(rank, stream), !record.end);
         }
-        if self.mergers.is_some() {
+        let is_spawned = item.source().is_some_and(|rank| rank >= self.unmerged);
+        let merges = self.mergers.is_some();
+        if merges && !is_spawned {
             self.merge(now, stream, item);
         } else if let Item::Piece { rank, time, record } = item {
             match &mut self.way {
                 Way::Above(uplink) => uplink.accept(*rank, *time, *record),
-                Way::Descriptor(writer) if self.style.labels || self.style.timestamps => {
+                Way::Descriptor(writer) if self.style.labels || self.style.timestamps || merges => {
                     let mut prefix = Vec::new();
                     if let (true, Some(time)) = (self.style.timestamps, time) {
                         prefix.extend_from_slice(format::utc(*time).as_bytes());
@@ -255,7 +261,8 @@ impl Sink {
         let ahead = |mergers: &[Merger; 2]| mergers[stream.index()].holds_back(ranks);
         let lowest = ranks.ranks().next();
         lowest.is_none_or(|rank| self.gate.admits(source(rank, stream)))
-            && !self.mergers.as_ref().is_some_and(ahead)
+            && (lowest.is_some_and(|rank| rank >= self.unmerged)
+                || !self.mergers.as_ref().is_some_and(ahead))
     }
 
     /// Most bytes to read of a source at once.

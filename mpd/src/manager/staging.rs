@@ -20,7 +20,7 @@ use mpd_proto::job::{Digest, Failure};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
 
-use super::branches::End;
+use super::branches::{End, News};
 use super::outputs::plain;
 use super::{Process, locate};
 
@@ -159,7 +159,14 @@ impl Staging {
 
 impl Process {
     /// The first phase begins: with the programs, if they are to be brought.
-    pub(super) fn begin(&mut self, problem: Option<String>, early: Vec<Down>) {
+    pub(super) fn begin(&mut self, problem: Option<String>, early: Vec<News>) {
+        if self.joined_late() {
+            if let Some(problem) = problem {
+                // Nothing can be started here: that is told of each world.
+                log::error!("{problem}");
+            }
+            return early.into_iter().for_each(|news| self.take_news(news));
+        }
         if !self.spec.preload || self.order.shares.len() == 1 || problem.is_some() {
             return self.get_ready(problem);
         }
@@ -169,9 +176,7 @@ impl Process {
             staging.unread = (0..self.spec.argsets.len()).collect();
         }
         self.staging = Some(staging);
-        for word in early {
-            self.hear_above(word);
-        }
+        early.into_iter().for_each(|news| self.take_news(news));
     }
 
     /// Whether there is something to read or to send without waiting.

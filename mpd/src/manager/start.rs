@@ -51,19 +51,18 @@ pub(crate) struct Prepared {
     pub(crate) bindings: Bindings,
 }
 
-/// Checks all that runs here and prepares one [`Spawn`] per argset that does; some programs may have been
+/// Checks all that is to run here, besides as many ranks as are there, and prepares one [`Spawn`] per argset that does; some programs may have been
 /// brought here.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
 pub(crate) fn prepare(
-    spec: &JobSpec,
-    order: &StartJob,
+    (spec, order, there): (&JobSpec, &StartJob, usize),
     ranks: &[Rank],
     tmpdir: Option<&Path>,
     staging: Option<&Staging>,
 ) -> Result<Prepared, Failure> {
-    check_descriptors(spec, ranks)?;
+    check_descriptors(spec, ranks, there)?;
     let bindings = bindings(spec.placement.binding, ranks.len())?;
     let mut spawns = BTreeMap::new();
     for &rank in ranks {
@@ -115,8 +114,8 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 }
 
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
-fn check_descriptors(spec: &JobSpec, ranks: &[Rank]) -> Result<(), Failure> {
-    let size = ranks.len() as u64;
+fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(), Failure> {
+    let size = (ranks.len() + there) as u64;
     let fed = ranks.iter().filter(|&&rank| spec.stdin_switch || spec.stdin.contains(rank));
     let fed = fed.count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();

@@ -161,7 +161,8 @@ impl Process {
 
     /// A source became readable, or its gate opened.
     pub(super) fn run_source(&mut self, rank: Rank, stream: Stream) {
-        let source = &mut self.clients[rank].sources[stream.index()];
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        let source = &mut client.sources[stream.index()];
         if source.ready && !source.blocked && !source.queued {
             source.queued = true;
             self.runnable.push_back((rank, stream));
@@ -171,8 +172,10 @@ impl Process {
     pub(super) fn serve_sources(&mut self) {
         for _ in 0..self.runnable.len() {
             if let Some((rank, stream)) = self.runnable.pop_front() {
-                self.clients[rank].sources[stream.index()].queued = false;
-                self.serve_source(rank, stream);
+                if let Some(client) = self.clients.get_mut(rank) {
+                    client.sources[stream.index()].queued = false;
+                    self.serve_source(rank, stream);
+                }
             }
         }
     }
@@ -220,7 +223,7 @@ impl Process {
         let route = self.outputs.route(rank, stream);
         let sink = &mut self.outputs.sinks[route];
         let leaf = &mut self.clients[rank].sources[stream.index()].leaf;
-        let label = self.labels.get(rank.index()).map_or(&[][..], Vec::as_slice);
+        let label = self.labels.of(rank);
         let time = self.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         leaf.push(now, &self.buffer[..n], &mut |record| {
@@ -253,10 +256,12 @@ impl Process {
     /// The deadline of an unfinished line passed. What waits in the pipe comes first: if we were slow,
     /// its rank was not silent.
     pub(super) fn line_is_due(&mut self, rank: Rank, stream: Stream) {
-        self.clients[rank].sources[stream.index()].ready = true;
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        client.sources[stream.index()].ready = true;
         self.serve_source(rank, stream);
         let now = self.now();
-        let source = &self.clients[rank].sources[stream.index()];
+        let Some(client) = self.clients.get(rank) else { return };
+        let source = &client.sources[stream.index()];
         match source.leaf.deadline() {
             Some(at) if at <= now && !source.blocked => self.end_line(rank, stream),
             Some(at) if !source.blocked => {
@@ -280,7 +285,7 @@ impl Process {
             }
             return;
         }
-        let label = self.labels.get(rank.index()).map_or(&[][..], Vec::as_slice);
+        let label = self.labels.of(rank);
         let time = self.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         source.leaf.flush(&mut |record| {
@@ -300,6 +305,7 @@ impl Process {
         let now = self.now();
         let trouble = self.outputs.sinks[route].accept(now, stream, &[], &ended);
         self.after_write(trouble);
+        self.retire(rank);
     }
 
     fn after_write(&mut self, trouble: Option<Trouble>) {
@@ -324,8 +330,9 @@ impl Process {
         let now = self.now();
         let blocked = std::mem::take(&mut self.outputs.sinks[sink].blocked);
         for (rank, stream) in blocked {
+            let Some(client) = self.clients.get_mut(rank) else { continue };
             if self.outputs.sinks[sink].admits(&alone(rank), stream) {
-                let source = &mut self.clients[rank].sources[stream.index()];
+                let source = &mut client.sources[stream.index()];
                 source.blocked = false;
                 source.leaf.resumed(now);
                 if let Some(at) = source.leaf.deadline() {
@@ -368,7 +375,8 @@ impl Process {
         // A pipe that somebody outside the job holds open has no end; what was in it has been read.
         for rank in self.started() {
             for stream in Stream::BOTH {
-                if self.clients[rank].sources[stream.index()].pipe.is_some() {
+                let client = self.clients.get(rank);
+                if client.is_some_and(|client| client.sources[stream.index()].pipe.is_some()) {
                     self.end_source(rank, stream);
                 }
             }
@@ -415,8 +423,7 @@ impl Process {
             let source = next.source();
             let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
             let sink = &mut self.outputs.sinks[route];
-            let label = source.and_then(|rank| self.labels.get(rank.index()));
-            let label = label.map_or(&[][..], Vec::as_slice);
+            let label = source.map_or(&[][..], |rank| self.labels.of(rank));
             let Some(item) = flow.pop() else { break };
             let told = sink.accept(now, stream, label, &item);
             trouble = trouble.or(told);
@@ -435,8 +442,22 @@ impl Process {
     }
 
     pub(super) fn label_of(&self, rank: Rank, pid: u32) -> Vec<u8> {
-        let Some(format) = &self.spec.output.label else { return Vec::new() };
-        fill(format, &self.spec, &self.order, rank, pid)
+        let world = self.worlds.of(rank).filter(|world| world.numbers.number > 0);
+        let Some(world) = world else {
+            let Some(format) = &self.spec.output.label else { return Vec::new() };
+            return fill(format, &self.spec, &self.order, rank, pid);
+        };
+        let Some(format) = &self.spec.output.label else {
+            return format!("{}: ", self.name_of(rank)).into_bytes();
+        };
+        let share = self.machine.place_of(rank).and_then(|place| self.order.shares.get(place));
+        format.fill(|field| match field {
+            b'r' => self.name_of(rank).into_bytes(),
+            b'h' => share.map(|share| share.member.to_string()).unwrap_or_default().into_bytes(),
+            b'p' => pid.to_string().into_bytes(),
+            b'j' => self.order.job.to_string().into_bytes(),
+            _ => world.spec.alias.clone().unwrap_or_default().into_bytes(),
+        })
     }
 }
 

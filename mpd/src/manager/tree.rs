@@ -3,7 +3,7 @@
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
-use mpd_proto::message::{Class, Down, TreeKind, Up};
+use mpd_proto::message::{Class, Down, TreeKind, Up, pieces};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::Receiver;
@@ -21,21 +21,22 @@ impl Process {
         let now = self.now();
         self.branches.turn(self.poll.registry(), now);
         while let Some(news) = self.branches.pop() {
-            match news {
-                News::Up(_) | News::Spec(_) => {}
-                News::Down(word) => self.hear_above(word),
-                News::Word(place, word) => self.hear_below(place, word),
-                News::Output(place, stream, bytes) => self.take_flow(place, stream, &bytes),
-                News::File(bytes) => self.take_piece(&bytes),
-                News::Stdin(bytes) => self.take_stdin(&bytes),
-                News::Keys(from, bytes) => self.take_keys(from, &bytes),
-                News::Lost { end: End::Parent, problem, .. } => {
-                    self.tell(Input::ParentLost(problem));
-                }
-                News::Lost { end: End::Child(place), problem, .. } => {
-                    self.lose_below(place, problem);
-                }
-            }
+            self.take_news(news);
+        }
+    }
+
+    pub(super) fn take_news(&mut self, news: News) {
+        match news {
+            News::Up(_) | News::Spec(_) => {}
+            News::Down(word) => self.hear_above(word),
+            News::Word(place, word) => self.hear_below(place, word),
+            News::Output(place, stream, bytes) => self.take_flow(place, stream, &bytes),
+            News::File(bytes) => self.take_piece(&bytes),
+            News::Stdin(bytes) => self.take_stdin(&bytes),
+            News::Keys(from, bytes) => self.take_keys(from, &bytes),
+            News::World(from, bytes) => self.take_world_piece(from, &bytes),
+            News::Lost { end: End::Parent, problem, .. } => self.tell(Input::ParentLost(problem)),
+            News::Lost { end: End::Child(place), problem, .. } => self.lose_below(place, problem),
         }
     }
 
@@ -79,6 +80,15 @@ impl Process {
         }
     }
 
+    /// One below that has joined gets it, whenever it connects.
+    pub(super) fn send_specification(&mut self, place: usize, encoded: &[u8]) {
+        let bytes = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
+        self.branches.send_down(place, &Down::Spec { bytes });
+        for chunk in encoded.chunks(SPEC_CHUNK) {
+            self.branches.send_bytes(End::Child(place), TreeKind::Spec, chunk);
+        }
+    }
+
     pub(super) fn lose_below(&mut self, place: usize, problem: String) {
         self.expect_nothing_of(place);
         self.tell(Input::ChildLost(place, problem));
@@ -96,13 +106,29 @@ impl Process {
         self.end_feeding(Receiver::Below(place));
     }
 
-    /// Sends a command to all below; keys go before the release of a fence.
-    pub(super) fn send_down(&mut self, word: &Down) {
-        if *word == Down::Release {
-            for piece in self.take_fresh() {
-                self.branches.send_bytes_down_all(TreeKind::Keys, &piece);
+    /// Sends a command to some directly below: keys go before the release of a fence, what is to be known
+    /// of a world before its announcement.
+    pub(super) fn send_to(&mut self, places: &[usize], word: &Down) {
+        let before = match word {
+            Down::Release { first } => (TreeKind::Keys, self.take_fresh(*first)),
+            Down::World { world, .. } => {
+                let known = self.spawning.arrived(world.first).map_or(&[][..], Vec::as_slice);
+                (TreeKind::World, pieces(world.first, known).collect())
             }
+            _ => (TreeKind::Keys, Vec::new()),
+        };
+        let (kind, payloads) = before;
+        for &place in places {
+            for payload in &payloads {
+                self.branches.send_bytes(End::Child(place), kind, payload);
+            }
+            self.branches.send_down(place, word);
         }
+        self.branches.flush();
+    }
+
+    /// Sends a command to all below.
+    pub(super) fn send_down(&mut self, word: &Down) {
         self.branches.send_down_all(word);
         // What this host does for it may take a while.
         self.branches.flush();
@@ -142,32 +168,46 @@ impl Process {
     /// Says a word to the one above; keys go before the entry into a fence.
     pub(super) fn send_up(&mut self, mut word: Up) {
         word.shorten();
-        if matches!(word, Up::Entered { .. }) {
-            for piece in self.take_fresh() {
+        if let Up::Entered { ranks } = &word
+            && let Some(first) = ranks.ranks().next()
+        {
+            for piece in self.take_fresh(first) {
                 self.branches.send_bytes(End::Parent, TreeKind::Keys, &piece);
             }
         }
         self.branches.send_up(&word);
     }
 
+    /// Whether this host joined for a spawned world.
+    pub(super) fn joined_late(&self) -> bool {
+        let place = self.order.place as usize;
+        place > 0 && self.order.shares.get(place).is_some_and(|share| share.ranks.is_empty())
+    }
+
     pub(super) const fn is_root(&self) -> bool {
         self.order.place == 0
     }
 
-    /// Keys and values that the other hosts have not heard of.
-    fn take_fresh(&mut self) -> Vec<Vec<u8>> {
+    /// Keys and values of the world of that rank that the other hosts have not heard of.
+    fn take_fresh(&mut self, rank: Rank) -> Vec<Vec<u8>> {
+        let Some(world) = self.worlds.of_mut(rank) else { return Vec::new() };
         let mut pieces = Pieces::default();
-        for key in std::mem::take(&mut self.fresh) {
-            if let Some(value) = self.kvs.get(&key) {
+        for key in std::mem::take(&mut world.fresh) {
+            if let Some(value) = world.kvs.get(&key) {
                 pieces.put(&key, value);
             }
         }
-        pieces.take()
+        let first = world.numbers.first.0.to_be_bytes();
+        pieces.take().into_iter().map(|piece| [&first[..], &piece].concat()).collect()
     }
 
     /// Keys and values of other hosts: into our own store, and on to where they are still unknown.
-    fn take_keys(&mut self, from: End, piece: &[u8]) {
-        let Ok(pairs) = pmi_proto::pairs::read(piece) else {
+    fn take_keys(&mut self, from: End, payload: &[u8]) {
+        let split = payload.split_first_chunk::<4>();
+        let read = split.and_then(|(first, piece)| {
+            Some((Rank(u32::from_be_bytes(*first)), pmi_proto::pairs::read(piece).ok()?))
+        });
+        let Some((first, pairs)) = read else {
             self.branches.close(from);
             let problem = "its manager sent malformed keys and values".to_owned();
             return match from {
@@ -175,18 +215,21 @@ impl Process {
                 End::Parent => self.tell(Input::ParentLost(problem)),
             };
         };
+        let Some(world) = self.worlds.of_mut(first) else { return };
         for (key, value) in pairs {
-            if self.kvs.put(key, value).is_err() {
+            if world.kvs.put(key, value).is_err() {
                 // Somebody was told that it is stored: without it ranks would wait for ever.
                 let problem = "the key-value space of the job is full".to_owned();
                 return self.tell(Input::StartFailed(Failure::Suite { problem }));
             }
             if from != End::Parent {
-                self.fresh.insert(key.to_vec());
+                world.fresh.insert(key.to_vec());
             }
         }
         if from == End::Parent {
-            self.branches.send_bytes_down_all(TreeKind::Keys, piece);
+            for &place in &world.below {
+                self.branches.send_bytes(End::Child(place), TreeKind::Keys, payload);
+            }
         }
     }
 
@@ -196,7 +239,11 @@ impl Process {
         for &(rank, pid) in pids {
             if let Some(known) = self.pids.get_mut(rank.index()) {
                 *known = pid;
-                self.labels[rank.index()] = self.label_of(rank, pid);
+            }
+            let output = &self.spec.output;
+            if self.is_root() && (output.label.is_some() || output.merge) {
+                let label = self.label_of(rank, pid);
+                self.labels.insert(rank, label);
             }
         }
     }

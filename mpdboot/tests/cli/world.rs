@@ -298,6 +298,7 @@ fn view(names: Vec<DaemonName>) -> RingView {
         ordinal: 1,
         ncpus: 1,
         suspect: false,
+        draining: false,
         by: None,
         name,
     };

@@ -192,6 +192,7 @@ pub(crate) fn command(program: &str, rundir: &Path, words: &[&str]) -> Command {
         "mpdringtest" => env!("CARGO_BIN_EXE_mpdringtest"),
         "mpdallexit" => env!("CARGO_BIN_EXE_mpdallexit"),
         "mpdexit" => env!("CARGO_BIN_EXE_mpdexit"),
+        "mpddrain" => env!("CARGO_BIN_EXE_mpddrain"),
         "mpdlistjobs" => env!("CARGO_BIN_EXE_mpdlistjobs"),
         "mpdnames" => env!("CARGO_BIN_EXE_mpdnames"),
         "mpdtop" => env!("CARGO_BIN_EXE_mpdtop"),
@@ -235,6 +236,7 @@ pub(crate) fn ring(names: &[&str]) -> RingView {
         ncpus: 2,
         addresses: vec![Address::new(&format!("10.0.0.{}:{}", i + 1, 5000 + i)).unwrap()],
         suspect: false,
+        draining: false,
         by: None,
     };
     RingView {

@@ -1,8 +1,10 @@
 //! Jobs over several daemons of this machine: each daemon stands for a host.
 
 mod crowds;
+mod draining;
 mod ends;
 mod failures;
+mod growth;
 mod input;
 mod libraries;
 mod links;

@@ -76,6 +76,7 @@ fn ghost() -> Vec<u8> {
         position: 77,
         ordinal: 77,
         ncpus: 1,
+        draining: false,
         addresses: Vec::new(),
         by: None,
         age_s: 0,

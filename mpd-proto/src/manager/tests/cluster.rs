@@ -36,6 +36,8 @@ enum Task {
     Kill,
     Drain,
     Tidy,
+    Prepare(Rank),
+    Begin(Rank),
 }
 
 /// What goes wrong, or what the user does.
@@ -57,6 +59,21 @@ pub(super) enum Fault {
     Here(usize, Input),
     /// The reader of the output stops to read.
     ReaderStops,
+    /// A rank spawns a rank on each of these places, and on so many hosts that join; the start fails on
+    /// the first of all these, or does not.
+    Spawn {
+        spawner: Rank,
+        places: Vec<usize>,
+        joining: usize,
+        fails: Option<WorldFault>,
+    },
+}
+
+/// When the start of a world fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorldFault {
+    Preparing,
+    Beginning,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +113,8 @@ pub(super) struct Host {
     /// By rank, as they are spawned.
     pub(super) processes: BTreeMap<u32, Process>,
     ranks: Vec<u32>,
+    /// Ranks of spawned worlds that are to run here.
+    pub(super) parts: BTreeMap<Rank, RankSet>,
 }
 
 pub(super) struct Cluster {
@@ -109,6 +128,15 @@ pub(super) struct Cluster {
     pub(super) releases: usize,
     pub(super) check_failed: bool,
     pub(super) console_lost: bool,
+    /// Spawned worlds that were announced, and answers that spawners got.
+    pub(super) announced: usize,
+    pub(super) answers: Vec<SpawnOutcome>,
+    /// Worlds whose start failed.
+    pub(super) failed: BTreeSet<Rank>,
+    fails: BTreeMap<(usize, Rank), WorldFault>,
+    spawned: u32,
+    pub(super) size: u32,
+    on_failure: OnFailure,
     /// Looks at the whole at each release of a fence, and at the end.
     pub(super) at_release: fn(&Self),
     pub(super) at_finish: fn(&Self),
@@ -118,29 +146,42 @@ pub(super) struct Cluster {
     reader_stopped: bool,
 }
 
+impl Host {
+    fn of(manager: Manager, place: usize, ranks: Vec<u32>) -> Self {
+        Self {
+            manager,
+            alive: true,
+            lost: false,
+            linked: place > 0,
+            from_parent: VecDeque::new(),
+            to_parent: VecDeque::new(),
+            owed: BTreeSet::new(),
+            ready: true,
+            went: false,
+            tidied: false,
+            stopped: false,
+            loses_parent: false,
+            loses_children: BTreeSet::new(),
+            fails: None,
+            processes: BTreeMap::new(),
+            ranks,
+            parts: BTreeMap::new(),
+        }
+    }
+}
+
 impl Cluster {
     pub(super) fn new(hosts: usize, each: u32, dice: Dice, on_failure: OnFailure) -> Self {
         let shares = shares(hosts, each);
         let size = u32::try_from(hosts).unwrap() * each;
         let host = |place: usize| {
             let config = Config { shares: &shares, place, size, on_failure, limit: None };
+            let ranks = shares.get(place).unwrap().ranks.ranks().map(|rank| rank.0).collect();
+            let manager = Manager::new(config);
             Host {
-                manager: Manager::new(config),
-                alive: true,
-                lost: false,
-                linked: place > 0,
-                from_parent: VecDeque::new(),
-                to_parent: VecDeque::new(),
                 owed: BTreeSet::from([Task::Check]),
                 ready: false,
-                went: false,
-                tidied: false,
-                stopped: false,
-                loses_parent: false,
-                loses_children: BTreeSet::new(),
-                fails: None,
-                processes: BTreeMap::new(),
-                ranks: shares.get(place).unwrap().ranks.ranks().map(|rank| rank.0).collect(),
+                ..Host::of(manager, place, ranks)
             }
         };
         let hosts = (0..hosts).map(host).collect();
@@ -154,6 +195,13 @@ impl Cluster {
             releases: 0,
             check_failed: false,
             console_lost: false,
+            announced: 0,
+            answers: Vec::new(),
+            failed: BTreeSet::new(),
+            fails: BTreeMap::new(),
+            spawned: 0,
+            size,
+            on_failure,
             at_release: |_| {},
             at_finish: |_| {},
             now: Time::ZERO,
@@ -214,6 +262,9 @@ impl Cluster {
             }
             Fault::Here(place, input) => self.turn(place, input),
             Fault::ReaderStops => self.reader_stopped = true,
+            Fault::Spawn { spawner, places, joining, fails } => {
+                self.spawn(spawner, &places, joining, fails);
+            }
         }
     }
 
@@ -395,6 +446,9 @@ impl Cluster {
                 host.tidied = true;
                 self.done(place, task, Input::Tidied);
             }
+            Task::Prepare(first) => self.prepare(place, first),
+            Task::Begin(first) if !host.stopped => self.begin(place, first),
+            Task::Begin(_) => return false,
         }
         true
     }
@@ -441,8 +495,9 @@ impl Cluster {
             return false;
         }
         let first = self.dice.below(host.processes.len());
-        let order = (first..host.processes.len()).chain(0..first).map(|at| host.ranks[at]);
-        let Some(rank) = order.into_iter().find(|rank| host.processes[rank].is_able()) else {
+        let mut order =
+            host.processes.range(..).skip(first).chain(host.processes.iter().take(first));
+        let Some((&rank, _)) = order.find(|(_, process)| process.is_able()) else {
             return false;
         };
         let process = host.processes.get_mut(&rank).unwrap();
@@ -531,12 +586,8 @@ impl Cluster {
                 host.owed.insert(Task::Spawn);
             }
             Output::ToChildren(down) => {
-                for child in self.shares.children(place) {
-                    let child = &mut self.hosts[child];
-                    if child.linked {
-                        child.from_parent.push_back(down.clone());
-                    }
-                }
+                let places = self.shares.children(place).collect();
+                self.send_down(places, &down);
             }
             Output::ToParent(up) => {
                 self.entries += usize::from(matches!(up, Up::Entered { .. }));
@@ -560,16 +611,20 @@ impl Cluster {
             }
             Output::ContinueTree => host.stopped = false,
             Output::KillTree => {
+                host.owed.retain(|task| !matches!(task, Task::Prepare(_) | Task::Begin(_)));
                 host.owed.remove(&Task::Spawn);
                 host.owed.insert(Task::Kill);
             }
-            Output::ReleaseFence => {
-                if place == 0 {
+            Output::ReleaseFence(first) => {
+                if place == 0 && first == Rank(0) {
                     self.releases += 1;
                     (self.at_release)(self);
                 }
-                let processes = self.hosts[place].processes.values_mut();
-                processes.for_each(|process| process.inside = false);
+                let here = self.hosts[place].parts.get(&first).cloned();
+                let here = here.unwrap_or_else(|| RankSet::below(self.size));
+                let processes = self.hosts[place].processes.iter_mut();
+                let released = processes.filter(|(rank, _)| here.contains(Rank(**rank)));
+                released.for_each(|(_, process)| process.inside = false);
             }
             Output::Drain => drop(host.owed.insert(Task::Drain)),
             Output::DiscardOutput => {
@@ -579,15 +634,136 @@ impl Cluster {
             }
             Output::Tidy => drop(host.owed.insert(Task::Tidy)),
             Output::TellFailed { host, failure } => self.told.push((host, failure)),
-            Output::GiveUp(_) | Output::TellSuspended | Output::TellNotice(_) | Output::Pids(_) => {
-            }
+            Output::ToSome(places, down) => self.send_down(places, &down),
+            Output::Interrupt(..)
+            | Output::Dead(_)
+            | Output::GiveUp(_)
+            | Output::TellSuspended
+            | Output::TellNotice(_)
+            | Output::Pids(_) => {}
             Output::Finish(code) => {
                 assert_eq!(self.finish.replace(code), None, "only once");
                 (self.at_finish)(self);
                 self.leave(place);
             }
             Output::Leave => self.leave(place),
+            output => self.perform_world(place, output),
         }
+    }
+}
+
+/// Worlds that are spawned.
+impl Cluster {
+    fn spawn(
+        &mut self,
+        spawner: Rank,
+        places: &[usize],
+        joining: usize,
+        fails: Option<WorldFault>,
+    ) {
+        let known = self.shares.len();
+        let mut places: BTreeSet<usize> = places.iter().copied().collect();
+        places.retain(|place| !self.hosts[0].manager.is_lost(*place));
+        places.extend(known..known + joining);
+        let Some(&first_place) = places.first() else { return };
+        let size = u32::try_from(places.len()).unwrap();
+        self.spawned += 1;
+        let first = Rank(self.size + 1000 * self.spawned);
+        let world = World { number: self.spawned, first, size };
+        let part = |(rank, place): (u32, usize)| {
+            (u32::try_from(place).unwrap(), RankSet::from_iter([Rank(first.0 + rank)]))
+        };
+        let parts = Parts((0..).zip(places.iter().copied()).map(part).collect());
+        let share = |place: usize| Share {
+            member: name(place),
+            manager: Instance::from_bytes([2; 16]),
+            addresses: Vec::new(),
+            ranks: RankSet::none(),
+        };
+        if let Some(fails) = fails {
+            self.fails.insert((first_place, first), fails);
+        }
+        let joining = (known..known + joining).map(share).collect();
+        let kvsname = "kvs".to_owned();
+        self.turn(0, Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
+    }
+
+    fn send_down(&mut self, places: Vec<usize>, down: &Down) {
+        for child in places {
+            let child = &mut self.hosts[child];
+            if child.linked {
+                child.from_parent.push_back(down.clone());
+            }
+        }
+    }
+
+    fn perform_world(&mut self, place: usize, output: Output) {
+        let host = &mut self.hosts[place];
+        match output {
+            Output::Grow(_, shares) if place == 0 => {
+                self.shares.extend(shares).unwrap();
+                for place in self.hosts.len()..self.shares.len() {
+                    let (shares, size) = (&self.shares, self.size);
+                    let on_failure = self.on_failure;
+                    let config = Config { shares, place, size, on_failure, limit: None };
+                    self.hosts.push(Host::of(Manager::new(config), place, Vec::new()));
+                }
+            }
+            Output::Prepare(world, parts) => {
+                self.announced += usize::from(place == 0);
+                let here = parts.at(place);
+                if !here.is_empty() {
+                    host.parts.insert(world.first, here);
+                    host.owed.insert(Task::Prepare(world.first));
+                }
+            }
+            Output::StartWorld(first) => drop(host.owed.insert(Task::Begin(first))),
+            Output::EndWorld(first) => {
+                host.owed.remove(&Task::Prepare(first));
+                host.owed.remove(&Task::Begin(first));
+                for rank in host.parts[&first].clone().ranks() {
+                    if self.hosts[place].processes.contains_key(&rank.0) {
+                        self.end(place, rank, RankEnd::Signaled { signal: SIGKILL, core: false });
+                    } else {
+                        self.tell(place, Input::Exited(rank, RankEnd::NotStarted));
+                    }
+                }
+            }
+            Output::ForgetWorld(first) => drop(host.parts.remove(&first)),
+            Output::Spawned(_, outcome) => self.answers.push(outcome),
+            _ => {}
+        }
+    }
+
+    fn prepare(&mut self, place: usize, first: Rank) {
+        if self.fails.get(&(place, first)) == Some(&WorldFault::Preparing) {
+            self.fail(place, first);
+        }
+        self.done(place, Task::Prepare(first), Input::Prepared(first));
+    }
+
+    fn begin(&mut self, place: usize, first: Rank) {
+        if self.fails.get(&(place, first)) == Some(&WorldFault::Beginning) {
+            self.fail(place, first);
+        } else {
+            let fences = self.fences;
+            let host = &mut self.hosts[place];
+            let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
+            let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
+            for rank in &ranks {
+                let process = Process { pmi, inside: false, fences, doomed: None, end: None };
+                host.processes.insert(rank.0, process);
+            }
+            let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
+            self.tell(place, Input::Pids(pids));
+        }
+        self.done(place, Task::Begin(first), Input::Begun(first));
+    }
+
+    fn fail(&mut self, place: usize, first: Rank) {
+        self.failed.insert(first);
+        let problem = "no such program".to_owned();
+        self.tell(place, Input::WorldFailed(first, Failure::Suite { problem }));
     }
 }
 

@@ -127,8 +127,8 @@ fn the_first_failure_ends_the_others_and_gives_the_code() {
 #[test]
 fn with_continue_the_others_go_on_and_the_code_is_still_the_first_failures() {
     let mut story = Story::with(3, OnFailure::Continue, None);
-    assert_eq!(story.exit(2, 7), [rank_failed(2, 7)]);
-    assert_eq!(story.exit(0, 9), []);
+    assert_eq!(story.exit(2, 7), [rank_failed(2, 7), Output::Dead(Rank(2))]);
+    assert_eq!(story.exit(0, 9), [Output::Dead(Rank(0))]);
     assert_eq!(story.exit(1, 0), [Output::KillTree]);
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)]);
 }
@@ -149,7 +149,7 @@ fn a_fence_releases_when_everybody_is_inside_and_again() {
     for _ in 0..2 {
         assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
         assert_eq!(story.tell(Input::EnteredFence(Rank(0))), [], "a second entry counts once");
-        assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence]);
+        assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
     }
 }
 
@@ -169,7 +169,10 @@ fn with_continue_the_dead_are_not_waited_for_in_the_fence() {
     let mut story = Story::with(3, OnFailure::Continue, None);
     story.tell(Input::EnteredFence(Rank(0)));
     story.tell(Input::EnteredFence(Rank(2)));
-    assert_eq!(story.exit(1, 3), [rank_failed(1, 3), Output::ReleaseFence]);
+    assert_eq!(
+        story.exit(1, 3),
+        [rank_failed(1, 3), Output::Dead(Rank(1)), Output::ReleaseFence(Rank(0))]
+    );
 }
 
 #[test]
@@ -348,7 +351,7 @@ fn ranks_that_end_in_their_own_way_after_an_interrupt_may_still_meet_in_a_fence(
     let mut story = Story::of(2);
     story.tell(Input::Interrupt);
     story.tell(Input::EnteredFence(Rank(0)));
-    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence]);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Jobs on trees of several sizes, each in some hundred random orders of events with random faults.
 
-use super::cluster::{Cluster, Dice, Fault, Pmi};
+use super::cluster::{Cluster, Dice, Fault, Pmi, WorldFault};
 use super::*;
 
 /// More than any schedule takes.
@@ -26,19 +26,33 @@ fn a_job_on_a_tree_of_two_levels_holds_its_promises_whatever_happens() {
     simulate(40, 100);
 }
 
+#[test]
+fn a_job_that_spawns_and_grows_holds_its_promises_whatever_happens() {
+    simulate_with(1, 1500, 3);
+    simulate_with(3, 1000, 3);
+    simulate_with(17, 300, 6);
+}
+
 fn simulate(hosts: usize, schedules: u64) {
+    simulate_with(hosts, schedules, 0);
+}
+
+fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
     for seed in 0..schedules {
-        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed));
+        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed, spawns));
         assert!(run.is_ok(), "{hosts} hosts, seed {seed}");
     }
 }
 
-fn one_schedule(hosts: usize, seed: u64) {
+fn one_schedule(hosts: usize, seed: u64, spawns: usize) {
     let mut dice = Dice::new(seed);
     let each = 1 + u32::try_from(dice.below(3)).unwrap();
     let fences = u32::try_from(dice.below(3)).unwrap();
     let on_failure = if dice.one_in(3) { OnFailure::Continue } else { OnFailure::End };
     let mut faults = faults(&mut dice, hosts, each);
+    let spawns: Vec<(usize, Fault)> =
+        (0..spawns).map(|_| (dice.below(hosts * 25), spawn(&mut dice, hosts, each))).collect();
+    faults.extend(spawns);
     let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
     cluster.at_release = no_fence_is_released_before_all_who_live_have_entered;
     cluster.at_finish = nothing_within_reach_is_left_at_the_end;
@@ -60,6 +74,7 @@ fn one_schedule(hosts: usize, seed: u64) {
     the_code_is_that_of_the_first_failure(&cluster);
     what_is_told_is_true(&cluster);
     success_is_true(&cluster);
+    every_spawner_is_answered_if_all_is_well(&cluster);
 }
 
 /// What goes wrong when: usually something, often two things.
@@ -98,6 +113,26 @@ fn fault(dice: &mut Dice, hosts: usize, each: u32) -> Fault {
     }
 }
 
+/// Ranks on some hosts that there are, and on some that join.
+fn spawn(dice: &mut Dice, hosts: usize, each: u32) -> Fault {
+    let size = hosts * each as usize;
+    let spawner = Rank(u32::try_from(dice.below(size)).unwrap());
+    let places = (0..dice.below(4)).map(|_| dice.below(hosts)).collect();
+    let joining = if dice.one_in(2) { 1 + dice.below(3) } else { 0 };
+    let fails = match dice.below(8) {
+        0 => Some(WorldFault::Preparing),
+        1 => Some(WorldFault::Beginning),
+        _ => None,
+    };
+    Fault::Spawn { spawner, places, joining, fails }
+}
+
+fn every_spawner_is_answered_if_all_is_well(cluster: &Cluster) {
+    if cluster.finish == Some(0) && !cluster.console_lost {
+        assert_eq!(cluster.answers.len(), cluster.announced, "answers");
+    }
+}
+
 fn everybody_ends(cluster: &Cluster) {
     assert!(cluster.is_over(), "still not over after {MAX_STEPS} steps");
     assert!(cluster.finish.is_some(), "the root says how");
@@ -113,7 +148,8 @@ fn no_rank_runs_if_a_check_failed(cluster: &Cluster) {
 fn no_fence_is_released_before_all_who_live_have_entered(cluster: &Cluster) {
     for (place, host) in cluster.hosts.iter().enumerate() {
         if !cluster.is_out_of_reach(place) {
-            let late = host.processes.iter().find(|(_, p)| p.end.is_none() && !p.inside);
+            let first = host.processes.iter().filter(|(rank, _)| **rank < cluster.size);
+            let late = first.into_iter().find(|(_, p)| p.end.is_none() && !p.inside);
             assert!(late.is_none(), "host {place}: {late:?}");
         }
     }
@@ -157,7 +193,8 @@ fn what_is_told_is_true(cluster: &Cluster) {
         | Failure::TimedOut { .. }
         | Failure::Interrupted { .. }
         | Failure::Killed
-        | Failure::Suite { .. } => {}
+        | Failure::Suite { .. }
+        | Failure::InWorld { .. } => {}
     }
 }
 
@@ -167,9 +204,17 @@ fn success_is_true(cluster: &Cluster) {
     if cluster.finish != Some(0) || cluster.console_lost {
         return;
     }
-    for process in cluster.hosts.iter().flat_map(|host| host.processes.values()) {
+    let processes = cluster.hosts.iter().flat_map(|host| &host.processes);
+    for (_, process) in processes.filter(|(rank, _)| is_wanted(cluster, **rank)) {
         assert_eq!(process.end, Some(RankEnd::Exited(0)));
         assert!(process.pmi != Pmi::Initialized);
     }
-    assert!(cluster.hosts.iter().all(|host| host.went));
+    let first = cluster.hosts.iter().filter(|host| !host.processes.is_empty());
+    assert!(first.into_iter().all(|host| host.went));
+}
+
+/// Whether a rank is none of a world that could not be started.
+fn is_wanted(cluster: &Cluster, rank: u32) -> bool {
+    let world = cluster.failed.range(..=Rank(rank)).next_back();
+    world.is_none_or(|first| rank - first.0 >= 1000)
 }

@@ -2,6 +2,8 @@
 
 use super::cluster::{Cluster, Dice};
 use super::*;
+
+const RELEASE: Down = Down::Release { first: Rank(0) };
 use crate::message::MAX_LISTED;
 
 /// One manager of a job, with two ranks on each host.
@@ -236,7 +238,10 @@ fn entries_wait_for_the_others_below_but_not_for_ever() {
     assert_eq!(inner.after(FENCE_HOLD), [above(Up::Entered { ranks: ranks("2,34-35") })]);
     inner.tell(Input::EnteredFence(Rank(3)));
     assert_eq!(inner.flush(), [above(Up::Entered { ranks: ranks("3") })], "from then on at once");
-    assert_eq!(inner.obey(Down::Release), [below(Down::Release), Output::ReleaseFence]);
+    assert_eq!(
+        inner.obey(RELEASE),
+        [Output::ToSome(vec![17], RELEASE), Output::ReleaseFence(Rank(0))]
+    );
     inner.tell(Input::EnteredFence(Rank(2)));
     assert_eq!(inner.flush(), [], "the next fence waits again");
 }
@@ -297,9 +302,9 @@ fn processes_that_are_being_killed_need_not_be_stopped() {
 fn commands_that_make_no_sense_now_are_ignored() {
     let mut leaf = Post::at(1, 2);
     let stages = [
-        (vec![Down::Release, Down::Drain, Down::Tidy, Down::Signal { signal: 1 }], Down::Go),
+        (vec![RELEASE, Down::Drain, Down::Tidy, Down::Signal { signal: 1 }], Down::Go),
         (vec![Down::Go, Down::Drain, Down::Tidy], Down::Kill),
-        (vec![Down::Go, Down::Kill, Down::Continue, Down::Release, Down::Drain], Down::Discard),
+        (vec![Down::Go, Down::Kill, Down::Continue, RELEASE, Down::Drain], Down::Discard),
     ];
     for (senseless, next) in stages {
         for down in senseless {
@@ -520,7 +525,7 @@ fn some_down(dice: &mut Dice) -> Down {
         Down::Stop { round: 1 },
         Down::Continue,
         Down::Kill,
-        Down::Release,
+        RELEASE,
         Down::Drain,
         Down::Discard,
         Down::Tidy,

@@ -26,6 +26,7 @@ fn a_list_of_the_largest_records_fits_a_frame() {
         position: u64::MAX,
         ordinal: u64::MAX,
         ncpus: u32::MAX,
+        draining: true,
         addresses: vec![address; MAX_ADDRESSES],
         by: Some(longest('b')),
         age_s: u32::MAX,

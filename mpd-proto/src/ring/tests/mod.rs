@@ -40,6 +40,7 @@ fn record(of: &str, incarnation: u64, standing: Standing, instance: u8, position
         position,
         ordinal: position,
         ncpus: 1,
+        draining: false,
         addresses: vec![Address::new("10.0.0.2:1").unwrap()],
         by: None,
         age_s: 0,
@@ -256,6 +257,34 @@ fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
 }
 
 #[test]
+fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
+    let mut ring = Ring::new(second(1), config("a"));
+    link_up(&mut ring, 1, None, "b", Purpose::Ring);
+    drain(&mut ring);
+    ring.handle(second(1), Input::Drain(false));
+    assert_eq!(drain(&mut ring), [], "nothing new");
+    ring.handle(second(1), Input::Drain(true));
+    let own = ring.record(&name("a")).unwrap().clone();
+    assert!(own.draining && own.incarnation == 2);
+    let told = RingMessage::Update { records: vec![own.clone()] };
+    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), told)]);
+    let dead = Record { standing: Standing::Dead, draining: false, by: Some(name("b")), ..own };
+    tell(&mut ring, second(1), 1, dead);
+    let own = ring.record(&name("a")).unwrap();
+    assert!(own.draining && own.incarnation == 3 && own.standing == Standing::Live);
+    // A former life of this daemon was draining, and this one is not.
+    let mut next = Ring::new(second(1), config("c"));
+    tell(
+        &mut next,
+        second(1),
+        1,
+        Record { draining: true, ..record("c", 7, Standing::Live, 9, 5) },
+    );
+    let own = next.record(&name("c")).unwrap();
+    assert!(!own.draining && own.incarnation == 8);
+}
+
+#[test]
 fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
     let mut ring = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
@@ -371,6 +400,7 @@ fn any_record() -> impl Strategy<Value = Record> {
         prop_oneof![Just(Standing::Live), Just(Standing::Dead), Just(Standing::Departed)];
     ("[ab]", 1..4u64, standing, 0..3u8, 0..3u64, proptest::option::of("[ab]")).prop_map(
         |(of, incarnation, standing, instance, position, by)| Record {
+            draining: position > 1,
             by: by.map(|by| name(&by)),
             ..record(&of, incarnation, standing, instance, position)
         },

@@ -28,6 +28,7 @@ use mpd_proto::message::{
     ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
     NameAnswer, NameWish, Opening, RankRun, Span, StartJob,
 };
+use mpd_proto::placement::spawn::SpawnWish;
 use mpd_proto::ring::Instance;
 use mpd_proto::{JobId, Time};
 use nix::unistd::{Pid, geteuid};
@@ -111,6 +112,20 @@ impl Wish {
     }
 }
 
+/// What a root manager wants for processes that its ranks spawn.
+#[derive(Debug)]
+pub(crate) enum Spawn {
+    /// To know where they go.
+    Place {
+        /// Whose, and the number that its manager gave it.
+        job: JobId,
+        request: u32,
+        wish: SpawnWish,
+    },
+    /// Managers on further hosts.
+    Grow(Box<Launch>),
+}
+
 /// What a manager gets besides its order.
 struct Given<'a> {
     /// The console, its output and its error.
@@ -143,6 +158,8 @@ pub(crate) struct Jobs {
     unlinked: Vec<JobId>,
     /// What ranks here want about names.
     wishes: Vec<Wish>,
+    /// What root managers here want for processes to be spawned.
+    spawns: Vec<Spawn>,
     /// For samples of what is used.
     clock: Clock,
 }
@@ -162,6 +179,7 @@ impl Jobs {
             next_look: None,
             unlinked: Vec::new(),
             wishes: Vec::new(),
+            spawns: Vec::new(),
             clock: Clock::start(),
         }
     }
@@ -217,6 +235,7 @@ impl Jobs {
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
             tmpdir: tmpdir.to_owned(),
             shares,
+            first: 0,
         })
     }
 
@@ -416,6 +435,16 @@ impl Jobs {
     /// What managers want about names, each told once.
     pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes)
+    }
+
+    /// A root manager wants something for processes to be spawned.
+    pub(crate) fn spawns(&mut self, spawn: Spawn) {
+        self.spawns.push(spawn);
+    }
+
+    /// What root managers want for processes to be spawned, each told once.
+    pub(crate) fn take_spawns(&mut self) -> Vec<Spawn> {
+        std::mem::take(&mut self.spawns)
     }
 
     /// Whether the job is not over here.

@@ -12,8 +12,8 @@ use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Aim, Farewell, Hands, Membership};
 use crate::daemon::net::{Dialed, Wish};
 
-/// How long a member that was told to leave may take to be gone from our list.
-const DEPARTURE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long our list may take to show what members were told to do.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The dead and departed are left out of a view beyond that many members: it has to fit a frame.
 const MAX_VIEWED: usize = 2048;
@@ -24,6 +24,11 @@ pub(super) enum Wanted {
     Laps,
     Census,
     Departure(DaemonName),
+    /// These are to be draining, or not to be.
+    Draining {
+        members: Vec<DaemonName>,
+        draining: bool,
+    },
     /// Everybody reached, so that the order to end will be.
     Muster,
     /// The order to end; those are missing already.
@@ -46,7 +51,7 @@ pub(super) enum Wanted {
 struct Ask {
     console: usize,
     wanted: Wanted,
-    /// When to stop waiting for a departure.
+    /// When to stop waiting for the list.
     until: Option<Time>,
 }
 
@@ -83,10 +88,9 @@ impl Asks {
     }
 
     /// The scatter reached everybody; now the list has to say so.
-    pub(super) fn await_departure(&mut self, request: RequestId, now: Time, member: DaemonName) {
+    pub(super) fn await_list(&mut self, request: RequestId, now: Time) {
         if let Some(ask) = self.asks.get_mut(&request) {
-            ask.wanted = Wanted::Departure(member);
-            ask.until = Some(now + DEPARTURE_PATIENCE);
+            ask.until = Some(now + LIST_PATIENCE);
         }
     }
 
@@ -135,6 +139,9 @@ impl Membership {
             RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
             RingRequest::Exit { member } => self.exit(hands, console, member),
             RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
+            RingRequest::Drain { members, draining } => {
+                self.ask_to_drain(hands, console, members, draining);
+            }
             RingRequest::Jobs => self.list_jobs(hands, console),
             RingRequest::Names => self.list_names(console),
             RingRequest::Top => self.ask_top(hands, console),
@@ -171,8 +178,29 @@ impl Membership {
             let order = Order::Leave { member: member.clone() };
             self.scatter(hands, console, Wanted::Departure(member), &order);
         } else {
-            let text = format!("no daemon {member} is in the ring; 'mpdtrace' lists them");
-            self.refuse(console, &text);
+            self.refuse_stranger(console, &member);
+        }
+    }
+
+    fn refuse_stranger(&mut self, console: usize, name: &DaemonName) {
+        let text = format!("no daemon {name} is in the ring; 'mpdtrace' lists them");
+        self.refuse(console, &text);
+    }
+
+    /// Members are to be draining, or not to be any more.
+    fn ask_to_drain(
+        &mut self,
+        hands: &mut Hands<'_>,
+        console: usize,
+        members: Vec<DaemonName>,
+        draining: bool,
+    ) {
+        match members.iter().find(|member| !self.is_live(member)) {
+            Some(stranger) => self.refuse_stranger(console, stranger),
+            None => {
+                let order = Order::Drain { members: members.clone(), draining };
+                self.scatter(hands, console, Wanted::Draining { members, draining }, &order);
+            }
         }
     }
 
@@ -200,6 +228,7 @@ impl Membership {
                 Wanted::Laps
                 | Wanted::Census
                 | Wanted::Departure(_)
+                | Wanted::Draining { .. }
                 | Wanted::Muster
                 | Wanted::Jobs { .. }
                 | Wanted::Top { .. }
@@ -229,20 +258,40 @@ impl Membership {
         }
     }
 
-    /// Those who wait for a departure are answered when the list shows it, or in time.
+    /// Those who wait for the list to show something are answered when it does, or in time.
     pub(super) fn review_asks(&mut self, now: Time) {
         let mut over = Vec::new();
         for (request, ask) in &self.asks.asks {
-            let (Wanted::Departure(member), Some(until)) = (&ask.wanted, ask.until) else {
-                continue;
-            };
-            let live = self.is_live(member);
-            if !live || until <= now {
-                over.push((*request, live.then(|| member.clone())));
+            let Some(until) = ask.until else { continue };
+            let missing = self.not_shown(&ask.wanted);
+            if missing.is_empty() || until <= now {
+                over.push((*request, missing));
             }
         }
         for (request, missing) in over {
-            self.finish(request, ConsoleReply::Done { missing: missing.into_iter().collect() });
+            self.finish(request, ConsoleReply::Done { missing });
+        }
+    }
+
+    /// Of whom the list does not show yet what is wanted.
+    fn not_shown(&self, wanted: &Wanted) -> Vec<DaemonName> {
+        let kept = |name: &DaemonName, keeps: &dyn Fn(&Record) -> bool| {
+            let record = self.ring.record(name).filter(|r| r.standing == Standing::Live);
+            record.is_some_and(keeps).then(|| name.clone())
+        };
+        match wanted {
+            Wanted::Departure(member) => kept(member, &|_| true).into_iter().collect(),
+            Wanted::Draining { members, draining } => {
+                let unlike = |record: &Record| record.draining != *draining;
+                members.iter().filter_map(|name| kept(name, &unlike)).collect()
+            }
+            Wanted::Laps
+            | Wanted::Census
+            | Wanted::Muster
+            | Wanted::End(_)
+            | Wanted::Jobs { .. }
+            | Wanted::Top { .. }
+            | Wanted::Job(_) => Vec::new(),
         }
     }
 
@@ -276,6 +325,7 @@ impl Membership {
             ncpus: record.ncpus,
             addresses: record.addresses.clone(),
             suspect: record.standing == Standing::Live && self.ring.is_suspect(&record.name),
+            draining: record.draining,
             by: record.by.clone(),
         }
     }

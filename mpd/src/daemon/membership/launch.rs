@@ -31,7 +31,7 @@ pub(crate) struct Announcement {
 #[derive(Debug)]
 struct Launching {
     job: JobId,
-    /// All that have a share, save for us.
+    /// All that are to start a manager.
     members: Vec<DaemonName>,
     /// Whether the root manager wants to know how it went.
     trace: bool,
@@ -58,7 +58,7 @@ impl Announcement {
     /// The ring cannot carry so much in one message.
     pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>> {
         let members: Vec<DaemonName> =
-            launch.shares.iter().skip(1).map(|share| share.member.clone()).collect();
+            launch.newcomers().map(|(_, share)| share.member.clone()).collect();
         if members.is_empty() {
             return Ok(None);
         }
@@ -123,15 +123,16 @@ impl Membership {
         true
     }
 
-    fn report_missing(&mut self, job: JobId, missing: impl Iterator<Item = (DaemonName, String)>) {
+    pub(super) fn report_missing(
+        &mut self,
+        job: JobId,
+        missing: impl Iterator<Item = (DaemonName, String)>,
+    ) {
         let members: Vec<(DaemonName, String)> = missing.collect();
-        for some in members.chunks(MISSING_PER_ORDER) {
-            for (member, problem) in some {
-                log::warn!("job {job}: {member}: {problem}");
-            }
-            let order = ManagerOrder::Missing { members: some.to_vec() };
-            self.errands.push_back(Errand { job: job.clone(), order, link: None });
+        for (member, problem) in &members {
+            log::warn!("job {job}: {member}: {problem}");
         }
+        self.errands.extend(errands_of_missing(&job, &members));
     }
 
     /// Tells the ring of jobs that ended here before all their managers had connected.
@@ -160,9 +161,11 @@ impl Membership {
         if self.launches.cancelled.iter().any(|(_, job)| *job == launch.job) {
             return OrderAnswer::Done;
         }
-        let place = launch.shares.place_of(self.ring.name());
-        // The root manager was started before anybody was told.
-        let Some(place) = place.filter(|place| *place > 0) else { return OrderAnswer::Done };
+        let mut newcomers = launch.newcomers();
+        let Some((place, _)) = newcomers.find(|(_, share)| share.member == *self.ring.name())
+        else {
+            return OrderAnswer::Done;
+        };
         match hands.jobs.start_branch(launch, place) {
             Ok(()) => OrderAnswer::Done,
             Err(e) => {
@@ -172,6 +175,17 @@ impl Membership {
             }
         }
     }
+}
+
+/// What the root manager of `job` is told of hosts where no manager could be started.
+pub(crate) fn errands_of_missing(
+    job: &JobId,
+    members: &[(DaemonName, String)],
+) -> impl Iterator<Item = Errand> {
+    members.chunks(MISSING_PER_ORDER).map(|some| {
+        let order = ManagerOrder::Missing { members: some.to_vec() };
+        Errand { job: job.clone(), order, link: None }
+    })
 }
 
 /// Why no manager runs at `member`, if that is so.

@@ -10,6 +10,7 @@ mod names;
 mod orders;
 mod pages;
 mod saved;
+mod spawn;
 mod top;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +45,7 @@ use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
 
-pub(crate) use launch::Announcement;
+pub(crate) use launch::{Announcement, errands_of_missing};
 
 /// How long a daemon that was told to enter through others tries before it gives up.
 const ENTRY_PATIENCE: u32 = 10;
@@ -316,6 +317,7 @@ impl Membership {
         self.take_happened(&mut hands);
         self.cancel_unlinked(&mut hands);
         self.serve_names(&mut hands);
+        self.serve_spawns(&mut hands);
         // What the sockets hold counts before what the clock says.
         let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
         if due && !self.net.has_work() {

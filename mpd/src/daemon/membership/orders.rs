@@ -2,7 +2,7 @@
 
 use mpd_proto::frame;
 use mpd_proto::message::{Answer, ConsoleReply, ManagerOrder, Order, OrderAnswer, Payload, Word};
-use mpd_proto::ring::{DaemonName, RequestId};
+use mpd_proto::ring::{DaemonName, Input, RequestId};
 
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::jobs::outcome;
@@ -26,6 +26,13 @@ impl Membership {
             }
             Ok(Order::LeaveAll) => {
                 self.dismiss(hands.now);
+                OrderAnswer::Done
+            }
+            Ok(Order::Drain { members, draining }) => {
+                if members.contains(self.ring.name()) {
+                    log::info!("draining: {draining}, by request");
+                    self.tell(hands, Input::Drain(draining));
+                }
                 OrderAnswer::Done
             }
             Ok(Order::ListJobs { page }) => {
@@ -68,8 +75,17 @@ impl Membership {
                 let members = self.in_ring_order(words, |word| &word.name);
                 self.finish(request, ConsoleReply::Census { members, missing, depth });
             }
-            Some(Wanted::Departure(member)) if missing.is_empty() => {
-                self.asks.await_departure(request, hands.now, member);
+            Some(Wanted::Departure(_)) if missing.is_empty() => {
+                self.asks.await_list(request, hands.now);
+            }
+            Some(Wanted::Draining { members, .. }) => {
+                let untold: Vec<DaemonName> =
+                    missing.into_iter().filter(|name| members.contains(name)).collect();
+                if untold.is_empty() {
+                    self.asks.await_list(request, hands.now);
+                } else {
+                    self.finish(request, ConsoleReply::Done { missing: untold });
+                }
             }
             Some(Wanted::Muster) => self.end_all(hands, request, missing),
             Some(Wanted::Departure(_)) => self.finish(request, ConsoleReply::Done { missing }),

@@ -55,6 +55,8 @@ pub(crate) enum News {
     Spec(Vec<u8>),
     /// A piece of a program.
     File(Vec<u8>),
+    /// A piece of what is to be known of a world.
+    World(End, Vec<u8>),
     /// The link is over, or never came up: the last news of it. What is sent to it goes nowhere.
     Lost {
         /// Which.
@@ -186,6 +188,22 @@ impl Branches {
             news: VecDeque::new(),
             now: Time::ZERO,
         })
+    }
+
+    /// Another manager is to connect from below.
+    ///
+    /// # Errors
+    /// Its instance is none.
+    pub(crate) fn add_child(&mut self, now: Time, place: usize, share: &Share) -> Result<()> {
+        self.branches.push(Branch {
+            end: End::Child(place),
+            host: share.member.clone(),
+            instance: instance(share)?,
+            machine: JobLink::new(Side::Below, self.timing.clone()),
+            standing: Standing::Awaited,
+        });
+        self.start_by = Some(now + self.timing.start);
+        Ok(())
     }
 
     /// The next news.

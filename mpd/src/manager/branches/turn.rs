@@ -210,6 +210,7 @@ fn news(end: End, heard: joblink::Heard) -> Option<News> {
         Heard::Stdin(bytes) => News::Stdin(bytes),
         Heard::Spec(bytes) => News::Spec(bytes),
         Heard::File(bytes) => News::File(bytes),
+        Heard::World(bytes) => News::World(end, bytes),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use mpd_proto::job::{Binding, HostWish, PlacementSpec, RankOrder};
+use mpd_proto::placement::spawn::SpawnPolicy;
 
 use super::*;
 
@@ -139,9 +140,23 @@ fn ranks_can_be_bound() {
 }
 
 #[test]
+fn where_spawned_processes_go_is_one_of_three_words() {
+    let policy = |line: &str| spec(line).spawn_policy;
+    assert_eq!(policy("p"), SpawnPolicy::RoundRobin);
+    assert_eq!(policy("-spawn-policy rr p"), SpawnPolicy::RoundRobin);
+    assert_eq!(policy("--spawn-policy=load p"), SpawnPolicy::Load);
+    assert_eq!(policy("p : -spawn-policy pack q"), SpawnPolicy::Pack);
+    assert_eq!(
+        problem("-spawn-policy fill p"),
+        "-spawn-policy fill: it must be 'rr', 'load' or 'pack'"
+    );
+    assert!(problem("-spawn-policy rr -spawn-policy load p").contains("contradict each other"));
+}
+
+#[test]
 fn a_dry_run_shows_the_wish() {
     let line = "-dry-run -hosts a:4,b,[fe80::1]:2 -exclude c,d -ppn 4 -rr -g 2 -1 -bind-to core \
-                -print-rank-map p : -host e q : -host all r";
+                -spawn-policy load -print-rank-map p : -host e q : -host all r";
     let Ok(Request::DryRun(text)) = parse(&caller(&words(line))) else { panic!() };
     for line in [
         "hosts: a:4 b [fe80::1]:2",
@@ -150,6 +165,7 @@ fn a_dry_run_shows_the_wish() {
         "order: each host in turn",
         "group size: 2",
         "first host: the next in the ring",
+        "spawned processes: load",
         "bound to: core",
         "print rank map: yes",
         "  hosts: e",

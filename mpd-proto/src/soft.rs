@@ -1,16 +1,17 @@
-//! `-soft`: the numbers of processes that a program can be run with, as MPI writes them: a list of
-//! `A`, `A:B` (all from A to B) and `A:B:STEP` (A, A+STEP … not beyond B; STEP may be negative).
+//! The numbers of processes that a program can be run with, as MPI writes them for `-soft` and for the key
+//! `soft` of a spawn: a list of `A`, `A:B` (all from A to B) and `A:B:STEP` (A, A+STEP … not beyond B;
+//! STEP may be negative).
 
 use std::str::FromStr;
 
-/// The numbers that a `-soft` value names.
+/// A set of numbers of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Soft {
     /// Each the first number, the last that may be reached, and the step.
     triplets: Vec<(i64, i64, i64)>,
 }
 
-/// Why a text is no `-soft` value.
+/// Why a text names no such set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSoft {
     /// Neither a number nor a triplet of numbers.

@@ -1,0 +1,223 @@
+//! The roll of a job: every rank of every world that lives, as the root knows it.
+
+use std::collections::BTreeMap;
+
+use crate::id::Rank;
+use crate::job::{Failure, Parts, RankEnd, Shares, World};
+use crate::manager::fence::Fence;
+use crate::rankset::RankSet;
+use crate::ring::DaemonName;
+
+/// How a rank stands with PMI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pmi {
+    #[default]
+    Unused,
+    Initialized,
+    Finalized,
+}
+
+/// A rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Member {
+    pub(super) pmi: Pmi,
+    pub(super) end: Option<RankEnd>,
+}
+
+/// How far the start of a world has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Preparing,
+    Starting,
+    Running,
+    /// It could not be started, and what there is of it is being removed.
+    Failed,
+}
+
+/// A world that was spawned.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pub(super) stage: Stage,
+    pub(super) spawner: Rank,
+    pub(super) kvsname: String,
+    /// Why it cannot be started, and where.
+    pub(super) failure: Option<(DaemonName, Failure)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) world: World,
+    parts: Parts,
+    members: Vec<Member>,
+    living: u32,
+    fence: Fence,
+    /// None for the world that the job began with.
+    pub(super) spawned: Option<Spawned>,
+}
+
+/// What is known of the end of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    /// The first rank of its world.
+    pub(super) first: Rank,
+    pub(super) pmi: Pmi,
+    /// Its world could not be started.
+    pub(super) is_unwanted: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Roll {
+    /// By first rank. The first world stays, the others go when they have ended.
+    worlds: BTreeMap<Rank, Entry>,
+    living: u32,
+}
+
+impl Roll {
+    /// Of a job about to start.
+    pub(super) fn of(size: u32, shares: &Shares) -> Self {
+        let part = |(place, share): (u32, _)| {
+            let share: &crate::job::Share = share;
+            (place, share.ranks.clone())
+        };
+        let parts = Parts((0..).zip(shares.iter()).map(part).collect());
+        let mut roll = Self { worlds: BTreeMap::new(), living: 0 };
+        roll.add(World::of_job(size), parts, None);
+        roll
+    }
+
+    pub(super) fn add(&mut self, world: World, parts: Parts, spawned: Option<Spawned>) {
+        let entry = Entry {
+            members: vec![Member::default(); world.size as usize],
+            living: world.size,
+            fence: Fence::of(&world.ranks()),
+            world,
+            parts,
+            spawned,
+        };
+        self.living += world.size;
+        self.worlds.insert(world.first, entry);
+    }
+
+    /// Ranks that have not ended, of all worlds.
+    pub(super) const fn living(&self) -> u32 {
+        self.living
+    }
+
+    fn entry_of(&self, rank: Rank) -> Option<&Entry> {
+        let (_, entry) = self.worlds.range(..=rank).next_back()?;
+        Some(entry).filter(|entry| entry.world.contains(rank))
+    }
+
+    fn entry_of_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
+        let (_, entry) = self.worlds.range_mut(..=rank).next_back()?;
+        Some(entry).filter(|entry| entry.world.contains(rank))
+    }
+
+    /// The world that was spawned with this first rank.
+    pub(super) fn spawned_mut(&mut self, first: Rank) -> Option<&mut Spawned> {
+        self.worlds.get_mut(&first)?.spawned.as_mut()
+    }
+
+    /// Worlds that have a part at a place that `is_meant`, by their first ranks.
+    pub(super) fn worlds_at(&self, is_meant: impl Fn(usize) -> bool) -> Vec<Rank> {
+        let has_part = |entry: &&Entry| !entry.parts.at_all(&is_meant).is_empty();
+        self.worlds.values().filter(has_part).map(|entry| entry.world.first).collect()
+    }
+
+    pub(super) fn world_of(&self, rank: Rank) -> Option<World> {
+        self.entry_of(rank).map(|entry| entry.world)
+    }
+
+    pub(super) fn place_of(&self, rank: Rank) -> Option<usize> {
+        self.entry_of(rank)?.parts.place_of(rank)
+    }
+
+    pub(super) fn member(&self, rank: Rank) -> Option<&Member> {
+        let entry = self.entry_of(rank)?;
+        entry.members.get(entry.world.own(rank).index())
+    }
+
+    pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
+        let entry = self.entry_of_mut(rank)?;
+        let own = entry.world.own(rank);
+        entry.members.get_mut(own.index())
+    }
+
+    /// A rank that lived has ended.
+    pub(super) fn end(&mut self, rank: Rank, end: RankEnd) -> Option<Ended> {
+        let entry = self.entry_of_mut(rank)?;
+        let own = entry.world.own(rank).index();
+        let member = entry.members.get_mut(own).filter(|member| member.end.is_none())?;
+        member.end = Some(end);
+        entry.living -= 1;
+        entry.fence.leave(rank);
+        let is_failed = |spawned: &Spawned| spawned.stage == Stage::Failed;
+        let ended = Ended {
+            first: entry.world.first,
+            pmi: entry.members[own].pmi,
+            is_unwanted: entry.spawned.as_ref().is_some_and(is_failed),
+        };
+        self.living -= 1;
+        Some(ended)
+    }
+
+    /// The spawned world of that first rank, if all of it has ended and nobody waits for its start.
+    pub(super) fn take_ended(&mut self, first: Rank) -> Option<Entry> {
+        let entry = self.worlds.get(&first)?;
+        let stage = entry.spawned.as_ref()?.stage;
+        let is_over = entry.living == 0 && matches!(stage, Stage::Running | Stage::Failed);
+        if is_over { self.worlds.remove(&first) } else { None }
+    }
+
+    /// These ranks, of one world, wait in its fence. Says which world that is.
+    pub(super) fn enter(&mut self, ranks: &RankSet) -> Option<Rank> {
+        let first = ranks.ranks().next()?;
+        let entry = self.entry_of_mut(first)?;
+        for rank in ranks.ranks() {
+            entry.fence.enter(rank);
+        }
+        Some(entry.world.first)
+    }
+
+    /// See [`Fence::deserter`].
+    pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
+        self.worlds.get(&first)?.fence.deserter()
+    }
+
+    /// Lets everybody out of a fence that is complete, and says whether it was.
+    pub(super) fn release(&mut self, first: Rank) -> bool {
+        let Some(entry) = self.worlds.get_mut(&first) else { return false };
+        let is_complete = entry.fence.is_complete();
+        if is_complete {
+            entry.fence.release();
+        }
+        is_complete
+    }
+
+    /// Ranks that have not ended, at places that `is_meant`.
+    pub(super) fn living_ranks(&self, is_meant: impl Fn(usize) -> bool) -> Vec<Rank> {
+        let mut living = Vec::new();
+        for entry in self.worlds.values() {
+            let there = entry.parts.at_all(&is_meant);
+            let lives = |rank: &Rank| entry.members[entry.world.own(*rank).index()].end.is_none();
+            living.extend(there.ranks().filter(lives));
+        }
+        living
+    }
+
+    /// How many ranks have not ended at each place.
+    pub(super) fn living_at(&self) -> Vec<(usize, u32)> {
+        let mut places: BTreeMap<usize, u32> = BTreeMap::new();
+        for entry in self.worlds.values() {
+            for (place, ranks) in &entry.parts.0 {
+                let lives =
+                    |rank: &Rank| entry.members[entry.world.own(*rank).index()].end.is_none();
+                let living = ranks.ranks().filter(lives).count();
+                *places.entry(*place as usize).or_default() +=
+                    u32::try_from(living).unwrap_or(u32::MAX);
+            }
+        }
+        places.into_iter().filter(|(_, living)| *living > 0).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! What a root manager asks of its daemon when its ranks spawn: where the processes go, and managers on
+//! further hosts. The manager is played by the test.
+
+use mpd_io::conn::Conn;
+use mpd_proto::RankSet;
+use mpd_proto::job::{JobKey, Share, Shares};
+use mpd_proto::message::{Launch, ManagerOrder, ManagerReport, Placing};
+use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
+use mpd_proto::ring::{DaemonName, Instance};
+
+use crate::manager::{KEY, MANAGER, Orphaned, order};
+use crate::run::wait_until;
+
+fn name(of: usize) -> DaemonName {
+    DaemonName::new(&format!("d{of}")).expect("a name")
+}
+
+fn wish(size: u32, last: usize, lost: &[usize]) -> SpawnWish {
+    SpawnWish {
+        blocks: vec![SpawnBlock { size, hosts: None, policy: None }],
+        policy: SpawnPolicy::RoundRobin,
+        hosts: Vec::new(),
+        exclude: Vec::new(),
+        last: Some(name(last)),
+        running: Vec::new(),
+        lost: lost.iter().map(|&of| name(of)).collect(),
+        here_first: true,
+    }
+}
+
+/// Asks, and waits for the answer to that request.
+fn place(manager: &mut Conn, request: u32, wish: SpawnWish) -> Placing {
+    manager.send(&ManagerReport::Place { request, wish });
+    manager.flush().expect("it takes a word");
+    match order(manager) {
+        ManagerOrder::Placed { request: of, outcome } if of == request => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Hosts with their ranks, and the one used last.
+fn map(placed: &Placing) -> String {
+    let Placing::Done { shares, last } = placed else { panic!("{placed:?}") };
+    let host = |share: &Share| format!("({}:{})", share.member, share.ranks);
+    shares.iter().map(host).collect::<String>() + " " + last.as_str()
+}
+
+#[test]
+fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
+    let orphaned = Orphaned::new("7@d1", 0);
+    let ring = &orphaned.ring;
+    for member in 2..=3 {
+        ring.start(member);
+    }
+    ring.agree();
+    let mut manager = orphaned.register();
+    assert_eq!(map(&place(&mut manager, 1, wish(5, 1, &[]))), "(d2:0,3)(d3:1,4)(d1:2) d3");
+    assert_eq!(map(&place(&mut manager, 2, wish(2, 2, &[1]))), "(d3:0)(d2:1) d2");
+    let failed = place(&mut manager, 3, wish(1, 1, &[1, 2, 3]));
+    let Placing::Failed(problem) = failed else { panic!("{failed:?}") };
+    assert!(problem.contains("lost to this job: d1, d2, d3"), "{problem}");
+    ring.kill(3);
+    wait_until("d3 is missed", || ring.standing(1, 3) != ring.standing(1, 1));
+    assert_eq!(map(&place(&mut manager, 4, wish(1, 3, &[]))), "(d1:0) d1", "behind the dead one");
+
+    let Placing::Done { shares, .. } = place(&mut manager, 5, wish(1, 1, &[])) else { panic!() };
+    let share = |member, manager, rank| Share {
+        member,
+        manager,
+        addresses: Vec::new(),
+        ranks: RankSet::from_ranges(vec![(rank, rank)]),
+    };
+    let root = Instance::from_bytes(MANAGER);
+    let nobody = Instance::from_bytes([8; 16]);
+    let launch = Launch {
+        job: orphaned.job.clone(),
+        key: JobKey::from_bytes(KEY),
+        cookie: "0123456789abcdef0123456789abcdef".to_owned(),
+        kvsname: "kvs_0".to_owned(),
+        tmpdir: "/tmp".to_owned(),
+        shares: Shares::new(
+            vec![
+                share(name(1), root, 0),
+                share(name(7), nobody, 1),
+                share(name(2), shares[0].manager, 2),
+                share(name(9), nobody, 3),
+            ],
+            4,
+        )
+        .expect("shares"),
+        first: 2,
+    };
+    manager.send(&ManagerReport::Grow { launch: Box::new(launch) });
+    manager.flush().expect("it takes a word");
+    let missing = loop {
+        match order(&mut manager) {
+            ManagerOrder::Missing { members } => break members,
+            // The new one looks for us.
+            ManagerOrder::Link { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    let names: Vec<&str> = missing.iter().map(|(member, _)| member.as_str()).collect();
+    assert_eq!(names, ["d9"], "d7 was there before, and d2 has a manager: {missing:?}");
+    let runs = || ring.process(2).children().iter().any(|process| process.is_manager());
+    wait_until("d2 has a manager", runs);
+    manager.send(&ManagerReport::Ended { code: 0, unlinked: true });
+    manager.flush().expect("it takes a word");
+    wait_until("it has ended", || !runs());
+}
