@@ -169,9 +169,9 @@ impl Server for Lines {
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
         let reply = self.ask("mpd_signal", |codec| codec.signal_rank(rank, signal))?;
-        match Codec::signal_result(&reply) {
-            Some(result) => result.map_err(|refusal| refused("mpd_signal", refusal)),
-            None => Err(wrong("mpd_signal", &reply)),
+        match reply {
+            Reply::SignalResult(result) => result.map_err(|refusal| refused("mpd_signal", refusal)),
+            other => Err(wrong("mpd_signal", &other)),
         }
     }
 
@@ -221,7 +221,7 @@ fn ask(
 ) -> Result<Reply, Error> {
     wire.send(&line(codec))?;
     match next(wire, codec)? {
-        Reply::Refused { refusal, .. } if request != "mpd_signal" => Err(refused(request, refusal)),
+        Reply::Refused { refusal, .. } => Err(refused(request, refusal)),
         reply => Ok(reply),
     }
 }

@@ -197,17 +197,6 @@ impl Client {
         let (rank, signal) = (rank.to_string(), signal.to_string());
         line("mpd_signal", &[("rank", rank.as_bytes()), ("signal", signal.as_bytes())])
     }
-
-    /// What a reply says to [`signal_rank`](Self::signal_rank); `None` if it is none to that.
-    pub fn signal_result(reply: &Reply) -> Option<Result<(), Refusal>> {
-        if let Reply::Refused { command, refusal } = reply
-            && command == b"mpd_signal"
-        {
-            return Some(Err(refusal.clone()));
-        }
-        let Reply::NotUnderstood(line) = reply else { return None };
-        line.starts_with(b"cmd=mpd_signal_result rc=0").then_some(Ok(()))
-    }
 }
 
 fn block_line(blocks: &mut Vec<u8>, key: &str, value: &[u8]) {
@@ -299,12 +288,9 @@ mod tests {
     fn a_signal_for_a_rank_is_answered_by_yes_or_no() {
         let mut client = Client::new();
         assert_eq!(client.signal_rank(7, 10), b"cmd=mpd_signal rank=7 signal=10\n");
-        client.receive(
-            b"cmd=mpd_signal_result rc=0\ncmd=mpd_signal_result rc=-1 msg=no\ncmd=barrier_out\n",
-        );
-        let mut next = || Client::signal_result(&client.poll_reply().unwrap());
-        assert_eq!(next(), Some(Ok(())));
-        assert_eq!(next(), Some(Err(Refusal { rc: -1, msg: b"no".into() })));
-        assert_eq!(next(), None);
+        client.receive(b"cmd=mpd_signal_result rc=0\ncmd=mpd_signal_result rc=-1 msg=no\n");
+        let refusal = Refusal { rc: -1, msg: b"no".into() };
+        assert_eq!(client.poll_reply(), Some(Reply::SignalResult(Ok(()))));
+        assert_eq!(client.poll_reply(), Some(Reply::SignalResult(Err(refusal))));
     }
 }

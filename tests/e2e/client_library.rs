@@ -101,7 +101,6 @@ fn threads_share_libpmi2() {
 }
 
 #[test]
-#[ignore = "managers do not know mpd_signal yet"]
 fn a_rank_has_signals_sent_to_its_peers() {
     with_each("signal_peer", |ranks, output| each_rank_says("signalled", ranks, output));
 }
