@@ -77,7 +77,7 @@ fn main() {
         "interrupted" => interrupted(&mut client),
         "get" if chosen => report(&client.get(&argument(2, String::new()))),
         "get" => {}
-        "dead" => hear_of_death(&mut client, chosen, code),
+        "dead" => hear_of_death(&mut client, chosen),
         "say" if chosen => say_all(&mut client),
         "lines" if chosen => say_lines(&mut client),
         "say" | "lines" => {}
@@ -86,6 +86,9 @@ fn main() {
     }
     if chosen && ["garbage", "huge-line", "close"].contains(&mode.as_str()) {
         std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
+    }
+    if chosen && mode == "dead" {
+        exit(code);
     }
     client.finalize();
     if chosen && mode == "finalize-then" {
@@ -112,11 +115,11 @@ fn wait_for(signal: Signal) {
     SigSet::from_iter([signal]).wait().expect("sigwait");
 }
 
-fn hear_of_death(client: &mut Client, dies: bool, code: i32) {
+fn hear_of_death(client: &mut Client, dies: bool) {
     assert_eq!(client.get("PMI_dead_processes"), "");
     client.fence();
     if dies {
-        exit(code);
+        return;
     }
     wait_for(Signal::SIGUSR1);
     report(&format!("dead {}", client.get("PMI_dead_processes")));

@@ -225,6 +225,7 @@ impl Process {
             self.report_ranks();
             self.tell(Input::Started);
         } else {
+            self.report_world(first);
             self.tell(Input::Begun(first));
         }
     }

@@ -7,7 +7,7 @@ use mpd_io::spawn::Spawn;
 use mpd_proto::Rank;
 use mpd_proto::job::{JobSpec, Parts, Shares, World as Numbers};
 use mpd_proto::manager::Input;
-use mpd_proto::message::StartJob;
+use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use nix::sys::signal::Signal;
 use pmi_proto::{Answer, Facts, Kvs};
@@ -162,6 +162,11 @@ impl Worlds {
         self.0.values().find(|world| world.kvsname.as_bytes() == kvsname)
     }
 
+    /// All, by first rank.
+    pub(super) fn all(&self) -> Vec<Rank> {
+        self.0.keys().copied().collect()
+    }
+
     /// Those with ranks that are to be started now.
     pub(super) fn starting(&self) -> Vec<Rank> {
         let starting = self.0.values().filter(|world| world.starting.is_some());
@@ -182,12 +187,7 @@ impl Worlds {
 impl Process {
     /// How a rank is called where people read it: its number, and its world's if that was spawned.
     pub(super) fn name_of(&self, rank: Rank) -> String {
-        match self.worlds.of(rank) {
-            Some(World { numbers, .. }) if numbers.number > 0 => {
-                format!("{},{}", numbers.own(rank), numbers.number)
-            }
-            _ => rank.to_string(),
-        }
+        Numbers::name(self.worlds.of(rank).map(|world| &world.numbers), rank)
     }
 
     /// A world that runs here or below is to be started.
@@ -271,6 +271,9 @@ impl Process {
             && let Some(world) = self.worlds.of(first)
         {
             self.labels.retire(world.numbers);
+        }
+        if self.worlds.of(first).is_some_and(|world| !world.here.is_empty()) {
+            self.daemon.report(&ManagerReport::Forgotten { first });
         }
         self.worlds.remove(first);
     }
