@@ -19,6 +19,7 @@
 //!     t-pmi interrupted           says "ready RANK" and waits for SIGINT, then meets all in a fence
 //!     t-pmi say RANK LINE...      that rank sends these lines, each behind "cmd=", and prints the answers; in
 //!                                 the place of a line "until=FILE" waits for that file
+//!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up so often: its port, and how long it took
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -27,7 +28,7 @@ use std::net::Shutdown;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, exit};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -45,7 +46,7 @@ fn main() {
         return;
     }
     let chosen = argument(1, 0) == rank();
-    let code: i32 = if mode == "say" { 0 } else { argument(2, 0) };
+    let code: i32 = if ["say", "lookups"].contains(&mode.as_str()) { 0 } else { argument(2, 0) };
     let mut client = Client::connect();
     match mode.as_str() {
         "leave" if chosen => exit(code),
@@ -71,7 +72,8 @@ fn main() {
         "finalize-then" => {}
         "interrupted" => interrupted(&mut client),
         "say" if chosen => say_all(&mut client),
-        "say" => {}
+        "lookups" if chosen => lookups(&mut client, argument(2, 1), &argument(3, String::new())),
+        "say" | "lookups" => {}
         "grandchild" => leave_grandchild(),
         other => panic!("unknown mode '{other}'"),
     }
@@ -200,6 +202,20 @@ fn say_all(client: &mut Client) {
             None => report(&client.ask(&format!("cmd={line}"))),
         }
     }
+}
+
+fn lookups(client: &mut Client, count: usize, service: &str) {
+    let mut answer = String::new();
+    let mut times: Vec<Duration> = (0..count)
+        .map(|_| {
+            let begin = Instant::now();
+            answer = client.ask(&format!("cmd=lookup_name service={service}"));
+            begin.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let [median, worst] = [times[count / 2], times[count - 1]].map(|time| time.as_micros());
+    report(&format!("{answer}\nmedian {median} us, worst {worst} us"));
 }
 
 /// Like a real library, does not rely on ending itself.
