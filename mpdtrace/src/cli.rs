@@ -210,7 +210,8 @@ impl ListjobsCli {
 ///
 /// A line for each name (MPI_Publish_name): the name in quotes, the job that has it, the host where it was
 /// published, and what it stands for, in quotes; behind that 'keyed' if only who has its key finds it.
-/// No name means no output. They vanish with their jobs.
+/// No name means no output. They vanish with their jobs. A program gives a name a key by what stands
+/// behind it, as in 'ocean#key=deep'; the key itself is not shown.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdnames", version, after_help = PLACES)]
 pub struct NamesCli {

@@ -61,9 +61,9 @@ fn a_name_is_found_at_once_from_another_host_by_who_has_its_key() {
     for (service, port) in [("ocean#key=deep", "p"), ("air", "q")] {
         let words = ["-n", "1", &client, "lookups", "0", "200", service];
         let out = rig.mpirun(last, &words).output().code(0).out();
-        let (answer, times) = out.split_once("\nmedian").expect("times");
+        let (answer, times) = out.split_once("\nmedian ").expect("times");
         assert_eq!(format!("{answer}\n"), found(port), "{service}");
-        rig.figure(&format!("published on {first}, looked up on {last}: median{}", times.trim()));
+        rig.figure(&format!("published on {first}, looked up on {last}: median {}", times.trim()));
     }
     for wrong in ["ocean", "ocean#key=shallow", "air#key=deep"] {
         assert_eq!(look_up(&rig, last, wrong), NONE, "{wrong}");

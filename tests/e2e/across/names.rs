@@ -266,7 +266,7 @@ fn of_two_who_publish_one_name_at_once_one_has_it_and_the_other_is_told() {
     let program = ring.suite.program("t-pmi");
     for round in 0..sample(3, 30) {
         let until = |what: &str| {
-            let path = ring.suite.path(&format!("{what}{round}"));
+            let path = ring.suite.path(format!("{what}{round}"));
             (path.clone(), format!("until={}", path.display()))
         };
         let ((go, go_line), (end, end_line)) = (until("go"), until("end"));
