@@ -216,8 +216,10 @@ fn a_name_stays_when_another_daemon_dies_that_knew_it() {
         assert!(listed(&ring, index).starts_with("\"my ocean\" "), "d{index}");
     }
     ring.agree();
+    let program = ring.suite.program("t-pmi");
     for index in 1..=3 {
-        assert_eq!(look_up(&ring, index), FOUND, "d{index}");
+        let words = ["-n", "1", &program, "say", "0", "lookup_name service=my ocean"];
+        ring.mpirun(index, &words).output().code(0).prints(FOUND);
     }
     stop(&ring);
     job.wait().code(0).quiet();
