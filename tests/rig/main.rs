@@ -17,6 +17,7 @@ mod jobs;
 mod matrix;
 mod mistakes;
 mod mpi;
+mod names;
 #[expect(dead_code, reason = "of the tests on one host; not all of it is needed here")]
 #[path = "../e2e/process.rs"]
 mod process;
