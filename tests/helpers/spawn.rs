@@ -2,8 +2,8 @@
 //!
 //!     t-spawn many COUNT SIZES PROGRAM...     spawns PROGRAM COUNT times, one spawn after the other, of as many
 //!                                         processes as SIZES says in turn ("3,1,2"); prints how long that took
-//!     t-spawn hold DIRECTORY COUNT SIZES PROGRAM...   the same, then makes DIRECTORY/held and stays until
-//!                                         DIRECTORY has a file `stop`
+//!     t-spawn hold DIRECTORY COUNTS SIZES PROGRAM...  the same for each of the COUNTS; after the first it makes
+//!                                         DIRECTORY/held.1 and waits for DIRECTORY/go.1, and so on
 //!     t-spawn until DIRECTORY SIZE PROGRAM...     spawns until that file is there; says "spawned NUMBER" each time
 //!     t-spawn fib N                       a tree: prints its host, spawns fib N-1 and fib N-2, adds up what they
 //!                                         send; the first of them prints the sum
@@ -37,10 +37,12 @@ fn main() {
     let client = Client::connect(Version::One).expect("a manager");
     match words[..] {
         ["many", count, sizes, ref program @ ..] => many(&client, count, sizes, program),
-        ["hold", directory, count, sizes, ref program @ ..] => {
-            many(&client, count, sizes, program);
-            std::fs::write(Path::new(directory).join("held"), "").expect("the file that tells");
-            wait_for_stop(directory);
+        ["hold", directory, counts, sizes, ref program @ ..] => {
+            for (step, count) in (1..).zip(counts.split(',')) {
+                many(&client, count, sizes, program);
+                tell(directory, &format!("held.{step}"));
+                wait_for(directory, &format!("go.{step}"));
+            }
         }
         ["until", directory, size, ref program @ ..] => {
             until(&client, directory, number(size), program);
@@ -49,9 +51,8 @@ fn main() {
         ["leaf"] => report(&host()),
         ["quiet"] => {}
         ["stay", directory] => {
-            let ready = format!("ready.{}.{}", host(), std::process::id());
-            std::fs::write(Path::new(directory).join(ready), "").expect("the file that tells");
-            wait_for_stop(directory);
+            tell(directory, &format!("ready.{}.{}", host(), std::process::id()));
+            wait_for(directory, "stop");
         }
         _ => panic!("unknown words {words:?}"),
     }
@@ -71,8 +72,12 @@ fn number(text: &str) -> u32 {
     text.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
 }
 
-fn wait_for_stop(directory: &str) {
-    while !Path::new(directory).join("stop").exists() {
+fn tell(directory: &str, file: &str) {
+    std::fs::write(Path::new(directory).join(file), "").expect("the file that tells");
+}
+
+fn wait_for(directory: &str, file: &str) {
+    while !Path::new(directory).join(file).exists() {
         std::thread::sleep(PAUSE);
     }
 }
