@@ -106,10 +106,10 @@ fn processes_of_real_mpi_libraries_are_spread_evenly() {
     }
     let Some((rig, hosts)) = booted(Wish { share, ..five() }) else { return };
     for (library, (name, ..)) in LIBRARIES.iter().enumerate() {
-        let mut cases = vec![
-            (vec!["fib", "6"], "5/5/5/5/5", "sum 8\n"),
-            (vec!["primes", "200000", "20"], "8/8/8/8/7", "primes 17984\n"),
-        ];
+        let mut cases = vec![(vec!["fib", "6"], "5/5/5/5/5", "sum 8\n")];
+        if sample(false, true) {
+            cases.push((vec!["primes", "200000", "20"], "8/8/8/8/7", "primes 17984\n"));
+        }
         if sample(false, true) && *name == "MPICH 5" {
             cases.push((vec!["fib", "13"], "151/151/151/150/150", "sum 233\n"));
         }
@@ -137,10 +137,13 @@ fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
         return skip("no MPI library is there");
     }
     let Some((mut rig, hosts)) = booted(Wish { share, ..five() }) else { return };
-    for host in &hosts {
-        rig.control(&["cpu", host, "25"]);
+    // Only the full run measures: the sample looks where the processes are.
+    let limit = sample("200000", "8000000");
+    if sample(false, true) {
+        for host in &hosts {
+            rig.control(&["cpu", host, "25"]);
+        }
     }
-    let limit = sample("400000", "8000000");
     let words = ["primes", limit, "20"];
     let roomy: Vec<String> = hosts.iter().map(|host| format!("{host}:64")).collect();
     let roomy = roomy.join(",");
@@ -159,7 +162,7 @@ fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
             let took = begin.elapsed();
             assert_eq!(table, *expected, "{policy}");
             rig.figure(&format!(
-                "primes up to {limit}, a quarter of a CPU for each host, {policy}: {table} in {:.1} s",
+                "primes up to {limit}, {policy}: {table} in {:.1} s",
                 took.as_secs_f64()
             ));
             times.push(took);
@@ -185,25 +188,26 @@ fn two_jobs_that_spawn_at_once_are_spread_each_for_itself() {
 }
 
 #[test]
-fn a_host_that_drains_while_a_job_spawns_gets_no_more_of_it() {
+fn a_host_that_drains_while_a_job_spawns_gets_no_more_of_it_until_that_is_undone() {
     let Some((rig, hosts)) = booted(five()) else { return };
-    let directory = rig.share().display().to_string();
-    let job = spawner(&rig, &hosts[0], &[], &["until", &directory, "1", "self", "leaf"]).start();
-    let spawned = || job.stdout().matches("spawned ").count();
-    let heard = || job.stdout().lines().filter(|line| *line == hosts[2]).count();
-    wait_until("it spawns on all hosts", || spawned() >= 20 && heard() > 0);
+    let place = rig.share().display().to_string();
+    let words = ["hold", &place, "20,20,20", "1", "self", "leaf"];
+    let job = spawner(&rig, &hosts[0], &[], &words).start();
+    let holds = |step: usize| {
+        let file = rig.share().join(format!("held.{step}"));
+        wait_until("it holds", || file.exists());
+    };
+    holds(1);
     rig.run(&hosts[0], &["mpddrain", &hosts[2]]);
-    let before = spawned();
-    wait_until("it goes on", || spawned() >= before + 100);
-    rig.file("stop", "");
+    rig.file("go.1", "");
+    holds(2);
+    rig.run(&hosts[0], &["mpddrain", "--undo", &hosts[2]]);
+    rig.file("go.2", "");
+    holds(3);
+    rig.file("go.3", "");
     let output = job.wait();
-    output.code(0);
-    let (all, there) = (output.out().matches("spawned ").count(), table_of(&hosts, &output));
-    let drained: usize = there.split('/').nth(2).and_then(|n| n.parse().ok()).expect("a count");
-    // What was on its way when the daemon answered may be a few more than were heard of.
-    assert!(drained <= before / 5 + 5, "{drained} of {all} on h3, {before} before: {there}");
-    assert!(drained < (all - before) / 4 + before / 5, "{there}");
-    rig.figure(&format!("h3 drains after {before} of {all} spawns: {there}"));
+    // 4/4/4/4/4, then 5/5/0/5/5, then 4/4/4/4/4.
+    assert_eq!(table_of(&hosts, &output), "13/13/8/13/13", "{output}");
     rig.is_clean("after the job", &hosts);
     rig.ends(&hosts[0]);
 }

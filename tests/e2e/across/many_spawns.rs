@@ -10,17 +10,22 @@ use crate::members::Members;
 use crate::process::Process;
 use crate::run::{comes_true, wait_until};
 
-/// What there is of the suite: of each daemon and manager its number of descriptors.
-fn open(ring: &Members) -> Vec<(i32, usize)> {
-    let mut all: Vec<Process> = ring.indices().iter().map(|&index| ring.process(index)).collect();
+/// Links that a ring of five opens once its list has been quiet for a while: from each daemon, and to it.
+const CHORDS: usize = 3;
+
+/// Process ids with numbers of descriptors, of the daemons and of the managers.
+type Open = [Vec<(i32, usize)>; 2];
+
+fn open(ring: &Members) -> Open {
+    let daemons: Vec<Process> = ring.indices().iter().map(|&index| ring.process(index)).collect();
     let managers: Vec<Process> =
-        all.iter().flat_map(Process::children).filter(Process::is_manager).collect();
-    all.extend(managers);
-    all.iter().map(|process| (process.pid, process.descriptors())).collect()
+        daemons.iter().flat_map(Process::children).filter(Process::is_manager).collect();
+    [daemons, managers]
+        .map(|all| all.iter().map(|process| (process.pid, process.descriptors())).collect())
 }
 
 /// The same once all that was spawned has ended, and nothing changes any more.
-fn settled(ring: &Members) -> Vec<(i32, usize)> {
+fn settled(ring: &Members) -> Open {
     wait_until("what was spawned has ended", || ring.suite.running("t-spawn").len() == 1);
     let mut last = open(ring);
     let stands_still = comes_true(Duration::from_secs(15), || {
@@ -51,11 +56,16 @@ fn leave_the_suite_as_it_was(count: usize) {
     };
     holds(1);
     let before = settled(&ring);
-    assert_eq!(before.len(), 2 * count, "daemons and managers: {before:?}");
+    assert_eq!(before.each_ref().map(Vec::len), [count, count], "each: {before:?}");
     let processes = ring.suite.processes().len();
     let_go(path, 1);
     holds(2);
-    assert_eq!(settled(&ring), before, "process and descriptors of each");
+    let now = settled(&ring);
+    assert_eq!(now[1], before[1], "managers and their descriptors");
+    for (now, before) in now[0].iter().zip(&before[0]) {
+        let chords = if count == 1 { 0 } else { CHORDS };
+        assert!((before.1..=before.1 + chords).contains(&now.1), "daemon {now:?}, was {before:?}");
+    }
     assert_eq!(ring.suite.processes().len(), processes);
     let_go(path, 2);
     job.wait().code(0).quiet();
