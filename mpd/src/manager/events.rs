@@ -186,6 +186,7 @@ impl Process {
         self.clients[rank].pid = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
+        self.spawning.forget(rank);
         self.retire(rank);
         if let Some(end) = status.and_then(end_of) {
             self.explain(rank, end);
@@ -225,6 +226,7 @@ impl Process {
             self.report_ranks();
             self.tell(Input::Started);
         } else {
+            self.report_world(first);
             self.tell(Input::Begun(first));
         }
     }

@@ -15,6 +15,7 @@ mod placement;
 mod pmi;
 mod scarce;
 mod signals;
+mod spawn;
 mod stopped;
 mod tree;
 
