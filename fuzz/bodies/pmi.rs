@@ -98,7 +98,9 @@ fn answer(session: &mut Session, ticket: Ticket, operation: &Operation, late: &m
         Operation::Unpublish { .. } => Answer::Unpublished(Err("not_found")),
         Operation::Fence => Answer::Fence,
         Operation::Ring { left, right } => Answer::Ring(Ok((right, left))),
-        Operation::Connect { .. } | Operation::Disconnect { .. } => Answer::Done(Ok(())),
+        Operation::Connect { .. } | Operation::Disconnect { .. } | Operation::Signal { .. } => {
+            Answer::Done(Ok(()))
+        }
         Operation::Spawn(request) => {
             assert!(!request.commands.is_empty());
             assert!(request.commands.iter().all(|one| one.size > 0 && !one.program.is_empty()));

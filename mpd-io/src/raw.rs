@@ -1,4 +1,4 @@
-//! Every `unsafe` block of the suite: the child's half of a spawn, inherited descriptors, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, System V IPC.
 //!
 //! The rules of the child routine: it runs on the parent's memory and stack while the parent is
 //! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe

@@ -11,6 +11,7 @@ mod attacks;
 mod bad_input;
 mod basics;
 mod binding;
+mod client_library;
 mod daemon;
 mod demand;
 mod everywhere;

@@ -170,6 +170,7 @@ impl Job {
             }
             Up::Prepared { first } => self.world_prepared(first),
             Up::Begun { first } => self.world_begun(first),
+            Up::Bond { from, number, joined } => self.roll.bond(from, number, joined),
             Up::Interrupt { from, rank, signal } => self.interrupt_rank(from, rank, signal),
             Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
@@ -482,7 +483,9 @@ impl Job {
 
     fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
         self.fail_rank(rank, failure);
-        self.end_for_failure(now);
+        if self.phase != Phase::Running || !self.end_part(rank) {
+            self.end_for_failure(now);
+        }
     }
 
     /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.

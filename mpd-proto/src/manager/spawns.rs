@@ -42,6 +42,7 @@ impl Job {
         let stage = Stage::Preparing;
         let spawned = Spawned { stage, spawner, kvsname, failure: None };
         self.roll.add(world, parts.clone(), Some(spawned));
+        self.roll.bond(spawner, world.number, true);
         self.command(Down::World { world, parts });
     }
 
@@ -108,6 +109,16 @@ impl Job {
             "spawn by rank {spawner_in}: host {member}: {failure}"
         )));
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank } });
+    }
+
+    /// Ends the worlds that share the fate of a rank, if there are others: says whether that is so.
+    pub(super) fn end_part(&mut self, rank: Rank) -> bool {
+        let Some(worlds) = self.roll.part_of(rank) else { return false };
+        for first in worlds {
+            self.roll.give_up(first);
+            self.command(Down::EndWorld { first });
+        }
+        true
     }
 
     /// A host is lost. If it joined for spawned worlds and none of them runs there, only those that are

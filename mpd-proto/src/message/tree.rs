@@ -332,6 +332,15 @@ pub enum Up {
         /// The world's first rank.
         first: Rank,
     },
+    /// A rank says that its world and another one of the job share their fate no more, or do again.
+    Bond {
+        /// Who says so.
+        from: Rank,
+        /// The number of the other world.
+        number: u32,
+        /// Whether they do.
+        joined: bool,
+    },
     /// A rank wants another one signaled.
     Interrupt {
         /// Who wants it.

@@ -130,9 +130,10 @@ impl Process {
             Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
             Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
             Operation::GetOf { jobid, key } => self.get_of((rank, ticket), &jobid, &key),
-            // Who connects does so by itself: there is nothing to be opened here.
-            Operation::Connect { .. } | Operation::Disconnect { .. } => {
-                session.answer(ticket, Answer::Done(Ok(())));
+            Operation::Connect { jobid } => self.bond((rank, ticket), &jobid, true),
+            Operation::Disconnect { jobid } => self.bond((rank, ticket), &jobid, false),
+            Operation::Signal { rank: peer, signal } => {
+                self.ask_for_signal((rank, ticket), peer, signal);
             }
             Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { dialect, .. } => {

@@ -10,10 +10,10 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use nix::sys::signal::Signal;
-use pmi_proto::{Facts, Kvs};
+use pmi_proto::{Answer, Facts, Kvs};
 
 use super::Process;
-use super::attributes::Attributes;
+use super::attributes::{Asker, Attributes};
 use super::spawn::Order;
 use super::start::{self, Prepared, Whose};
 
@@ -296,6 +296,37 @@ impl Process {
             if matches!(other.pmi.session.phase(), Phase::Ready | Phase::InFence) {
                 other.signal_alone(Signal::SIGUSR1);
             }
+        }
+    }
+
+    /// A rank says that its world has connected to another one, or parted from it: whether they share
+    /// their fate. Those of other jobs never do.
+    pub(super) fn bond(&mut self, asker: Asker, jobid: &[u8], joined: bool) {
+        self.answer(asker, Answer::Done(Ok(())));
+        let own = jobid.strip_prefix(self.order.kvsname.as_bytes());
+        let number = own.and_then(|rest| match rest.split_first() {
+            None => Some(0),
+            Some((b'_', number)) => std::str::from_utf8(number).ok()?.parse().ok(),
+            Some(_) => None,
+        });
+        if let Some(number) = number {
+            self.tell(Input::Bond { from: asker.0, number, joined });
+        }
+    }
+
+    /// A rank wants another one of its world signaled.
+    pub(super) fn ask_for_signal(&mut self, asker: Asker, peer: u32, signal: u8) {
+        let Some(world) = self.worlds.of(asker.0) else { return };
+        let is_there = peer < world.numbers.size;
+        let rank = world.numbers.in_job(Rank(peer));
+        let answer = match Signal::try_from(i32::from(signal)) {
+            _ if !is_there => Err("no_such_rank"),
+            Err(_) => Err("no_such_signal"),
+            Ok(_) => Ok(()),
+        };
+        self.answer(asker, Answer::Done(answer));
+        if answer.is_ok() {
+            self.tell(Input::InterruptRank { from: asker.0, rank, signal });
         }
     }
 

@@ -80,6 +80,7 @@ fn requests() -> Vec<(Request, &'static str)> {
             Request::Ring { left: b"l".into(), right: b"r".into() },
             "ring;ring-count=1;ring-left=l;ring-right=r;",
         ),
+        (Request::Signal { rank: 7, signal: 10 }, "mpd-signal;rank=7;signal=10;"),
         (
             Request::Abort { code: -1, world: false, message: b"so".into() },
             "abort;exitcode=-1;isworld=FALSE;message=so;",

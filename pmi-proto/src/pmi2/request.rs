@@ -94,6 +94,13 @@ pub enum Request {
         /// For the right neighbour, which finds it at its left.
         right: Vec<u8>,
     },
+    /// `mpd-signal`: have a signal sent to another rank.
+    Signal {
+        /// To whom.
+        rank: u32,
+        /// Its number.
+        signal: u8,
+    },
     /// `abort`; not answered.
     Abort {
         /// 1 when it gives none that can be read.
@@ -177,6 +184,10 @@ impl Request {
                 message.push("ring-left", left.clone());
                 message.push("ring-right", right.clone());
             }
+            Self::Signal { rank, signal } => {
+                message.push("rank", rank.to_string());
+                message.push("signal", signal.to_string());
+            }
             Self::Abort { code, world, message: words } => {
                 message.push("exitcode", code.to_string());
                 message.push("isworld", boolean(*world));
@@ -204,6 +215,7 @@ impl Request {
             Self::Unpublish { .. } => "name-unpublish",
             Self::Spawn(_) => "spawn",
             Self::Ring { .. } => "ring",
+            Self::Signal { .. } => "mpd-signal",
             Self::Abort { .. } => "abort",
             Self::Finalize => "finalize",
         }
@@ -421,6 +433,15 @@ pub(crate) const COMMANDS: &[Row] = &[
             Ok(Request::Ring { left: found.owned("ring-left")?, right: found.owned("ring-right")? })
         },
         content: neighbours,
+    },
+    Row {
+        name: "mpd-signal",
+        attributes: &[Attribute::word("rank"), Attribute::word("signal")],
+        response: NOTHING,
+        build: |found, _| {
+            Ok(Request::Signal { rank: found.number("rank")?, signal: found.number("signal")? })
+        },
+        content: done,
     },
     Row {
         name: "abort",

@@ -102,6 +102,13 @@ pub enum Operation {
     },
     /// Start a job of its own.
     Spawn(SpawnRequest),
+    /// Have a signal sent to another rank of this job.
+    Signal {
+        /// To whom.
+        rank: u32,
+        /// Its number.
+        signal: u8,
+    },
     /// An `init` was accepted, and answered.
     Initialized {
         /// False when the client repeats it, with or without a finalize between.

@@ -101,6 +101,9 @@ impl Session {
                 self.wait_for(Wanted::Unpublish, Operation::Unpublish { name: service });
             }
             Command::Spawn(block) => self.spawn(*block),
+            Command::Signal { rank, signal } => {
+                self.wait_for(Wanted::Done, Operation::Signal { rank, signal });
+            }
             Command::Abort { code, message } => {
                 self.tell(Operation::Abort { code, world: true, message });
             }
@@ -232,6 +235,7 @@ pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
         (Wanted::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
         (Wanted::Fence, Answer::Fence) => Reply::BarrierOut,
         (Wanted::Spawn, Answer::Spawned(result)) => spawn_reply(result),
+        (Wanted::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
         (_, _) => return None,
     })
 }

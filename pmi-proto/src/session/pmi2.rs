@@ -164,6 +164,9 @@ impl Session {
                 Act::Ask(Wanted::Unpublish, Operation::Unpublish { name })
             }
             Request::Spawn(request) => Act::Ask(Wanted::Spawn, Operation::Spawn(request)),
+            Request::Signal { rank, signal } => {
+                Act::Ask(Wanted::Done, Operation::Signal { rank, signal })
+            }
             Request::Abort { code, world, message } => {
                 Act::Tell(Operation::Abort { code, world, message })
             }
