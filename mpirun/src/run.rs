@@ -224,7 +224,8 @@ impl Run {
             }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
-                if std::mem::take(&mut self.suspending) {
+                // We go on beside a program that stops: nobody would wake us when it is killed.
+                if std::mem::take(&mut self.suspending) && !self.settings.adopted {
                     self.outputs.push_back(Output::Stop);
                 }
             }
@@ -295,6 +296,7 @@ impl Run {
                 self.suspending = true;
                 JobInput::Suspend
             }
+            SIGCONT if self.settings.adopted => JobInput::Resume,
             // Our own coming back from a stop is told by `continued`.
             SIGCONT if std::mem::take(&mut self.just_continued) => return,
             _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
@@ -432,6 +434,12 @@ mod tests {
         }
         let ended = Output::Send(JobInput::Signal { signal: 15 });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [ended]);
+        // What it has spawned stops with it, and we do not.
+        let suspend = Output::Send(JobInput::Suspend);
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [suspend]);
+        assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), []);
+        let resume = Output::Send(JobInput::Resume);
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [resume]);
         // It died of what its user did.
         let failure = Failure::NotFinalized { rank: Rank(0) };
         told(&mut run, Input::News(JobNews::Failed { host: "h1".into(), failure }));

@@ -22,6 +22,7 @@ use pmi_proto::singleton;
 
 use crate::options::Key;
 use crate::scan::{Section, Setting};
+use crate::terminal;
 use crate::usage::Usage;
 
 /// What stands in a specification until it is known which program called.
@@ -127,7 +128,7 @@ impl Call {
             bail!("it belongs to another user");
         }
         // The child that was forked for us runs us, or a script in our name that does.
-        let parent = parent_of(self.child).context("the process that called is gone")?;
+        let parent = terminal::parent_of(self.child).context("the process that called is gone")?;
         for pid in [parent, self.child] {
             let Ok(process) = Pidfd::open(pid) else { continue };
             let is_held = match far.is_held_by(pid) {
@@ -168,15 +169,6 @@ fn describe(pid: Pid, spec: &mut JobSpec) {
             argset.program = UNKNOWN.into();
         }
     }
-}
-
-fn parent_of(pid: Pid) -> Option<Pid> {
-    if pid == Pid::this() {
-        return Some(Pid::parent());
-    }
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    parent.trim().parse().ok().map(Pid::from_raw)
 }
 
 /// Reads one line and nothing behind it.

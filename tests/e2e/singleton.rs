@@ -8,7 +8,8 @@ use std::os::unix::fs::symlink;
 use nix::sys::signal::Signal;
 
 use crate::mpi::{Library, libraries};
-use crate::process;
+use crate::process::{self, Process};
+use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Run, comes_true, wait_until};
 use crate::suite::Suite;
 
@@ -18,10 +19,14 @@ const SPAWNED: &str = "cmd=spawn_result rc=0 errcodes=0";
 
 /// A program with our mpirun as mpiexec in its path.
 fn alone(suite: &Suite, run: Run) -> Run {
-    let bin = suite.path("bin");
-    let _ = symlink(suite.program("mpirun"), bin.join("mpiexec"));
+    make_mpiexec(suite);
     let path = std::env::var("PATH").unwrap_or_default();
-    run.env("PATH", format!("{}:{path}", bin.display()))
+    run.env("PATH", format!("{}:{path}", suite.path("bin").display()))
+}
+
+fn make_mpiexec(suite: &Suite) {
+    // It may be there.
+    let _ = symlink(suite.program("mpirun"), suite.path("bin").join("mpiexec"));
 }
 
 /// The helper that plays such a program.
@@ -205,23 +210,37 @@ fn signals_of_the_terminal_are_left_to_it_and_others_are_not() {
 }
 
 #[test]
-fn it_stops_and_goes_on_together_with_what_it_has_spawned() {
+fn a_person_at_a_terminal_stops_continues_and_ends_it_with_what_it_has_spawned() {
     let suite = Suite::new();
-    let running = singleton(&suite, &["call", INIT, "spawn=/bin/sleep 600", "wait"]).start();
-    wait_until("a child", || suite.running("sleep").len() == 1);
-    let mpirun = suite.running("mpirun").remove(0).pid;
-    let all = || [running.process(), suite.running("sleep").remove(0)];
-    // As a terminal does.
-    process::send(running.pid(), Signal::SIGTSTP);
-    process::send(mpirun, Signal::SIGTSTP);
-    if comes_true(std::time::Duration::from_secs(5), || all().iter().all(|p| p.is_stopped())) {
-        process::send(running.pid(), Signal::SIGCONT);
-        process::send(mpirun, Signal::SIGCONT);
-        wait_until("going on", || all().iter().all(|process| !process.is_stopped()));
+    make_mpiexec(&suite);
+    let mut terminal = Terminal::with_shell(&suite, &suite.path("bin").display().to_string());
+    terminal
+        .enter(&format!("PATH=$D:$PATH $T/t-singleton call '{INIT}' 'spawn=/bin/sleep 600' wait"));
+    let all = || [suite.running("t-singleton"), suite.running("sleep")].concat();
+    wait_until("a child", || all().len() == 2);
+    terminal.shows("errcodes=0");
+    for _ in 0..2 {
+        terminal.press(SUSPEND);
+        terminal.shows("Stopped");
+        terminal.shows_prompt();
+        wait_until("a stop", || all().iter().all(Process::is_stopped));
+        terminal.enter("fg");
+        wait_until("going on", || !all().iter().any(Process::is_stopped));
     }
-    running.send(Signal::SIGKILL);
-    running.wait().ended_by(Signal::SIGKILL);
-    suite.gone(&[]);
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 130);
+    suite.no_job_is_left_but(&["bash"]);
+    assert!(!terminal.screen().contains("mpiexec:"), "{}", terminal.screen());
+    // Killed while it is stopped.
+    terminal
+        .enter(&format!("PATH=$D:$PATH $T/t-singleton call '{INIT}' 'spawn=/bin/sleep 600' wait"));
+    wait_until("a child", || all().len() == 2);
+    terminal.press(SUSPEND);
+    wait_until("a stop", || all().iter().all(Process::is_stopped));
+    process::send(suite.running("t-singleton").remove(0).pid, Signal::SIGKILL);
+    suite.no_job_is_left_but(&["bash"]);
+    terminal.leave();
 }
 
 #[test]
