@@ -5,8 +5,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, TcpListener};
 use std::os::unix::fs::symlink;
 
+use mpd_proto::message::RingRequest;
+use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
+use crate::members::Members;
 use crate::mpi::{Library, libraries};
 use crate::process::{self, Process};
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
@@ -252,6 +255,29 @@ fn it_ends_with_its_mpirun() {
         running.wait().ended_by(Signal::SIGTERM);
         wait_until("its end", || suite.running("sleep").is_empty());
     });
+}
+
+#[test]
+fn what_it_spawns_runs_on_all_hosts_and_it_is_served_where_it_is() {
+    let ring = Members::of(3);
+    // No job would be given a rank here.
+    let request =
+        RingRequest::Drain { members: vec![DaemonName::new("d1").unwrap()], draining: true };
+    ring.ask(1, request).unwrap();
+    let sleep = "spawn=/bin/sleep 600";
+    let words = ["call", INIT, sleep, sleep, sleep, sleep, "wait"];
+    let running = singleton(&ring.suite, &words).env("MPD_RUNDIR", ring.rundir(1)).start();
+    wait_until("four children", || ring.suite.running("sleep").len() == 4);
+    let managers = |index| ring.process(index).children().into_iter().filter(Process::is_manager);
+    for (index, wanted) in [(1, 0), (2, 2), (3, 2)] {
+        let ranks: usize = managers(index).map(|manager| manager.children().len()).sum();
+        assert_eq!(ranks, wanted, "on d{index}");
+    }
+    assert_eq!(managers(1).count(), 1);
+    running.send(Signal::SIGKILL);
+    running.wait().ended_by(Signal::SIGKILL).says(&["rank 0"]);
+    let daemons: Vec<i32> = ring.indices().iter().map(|&index| ring.process(index).pid).collect();
+    ring.suite.gone(&daemons);
 }
 
 #[test]

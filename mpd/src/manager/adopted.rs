@@ -15,7 +15,7 @@ use mio::{Interest, Registry, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::pidfd::Pidfd;
 use mpd_proto::Rank;
-use mpd_proto::job::{Failure, RankEnd};
+use mpd_proto::job::{Failure, JobSpec, RankEnd};
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use nix::sys::signal::Signal;
@@ -26,6 +26,23 @@ use super::{ADOPTED, Process};
 /// The rank that it is.
 const RANK: Rank = Rank(0);
 
+/// What concerns it before it is a rank, and when it was seen to have ended.
+#[derive(Debug, Default)]
+pub(super) struct Adoption {
+    /// The process that is to be the one rank, until it is.
+    pub(super) arrived: Option<Arrived>,
+    /// An event says that it has ended.
+    pub(super) ended: bool,
+}
+
+impl Adoption {
+    /// What there is to adopt for the manager at `place`.
+    pub(super) fn of(spec: &JobSpec, place: usize) -> Result<Self> {
+        let arrived = (spec.adopted && place == 0).then(Arrived::inherit).transpose()?;
+        Ok(Self { arrived, ended: false })
+    }
+}
+
 /// One that is to become a rank.
 #[derive(Debug)]
 pub(super) struct Arrived {
@@ -35,7 +52,7 @@ pub(super) struct Arrived {
 
 impl Arrived {
     /// Takes over what the daemon passed: descriptors 8 its PMI connection, 9 its pidfd.
-    pub(super) fn inherit() -> Result<Self> {
+    fn inherit() -> Result<Self> {
         let inherit = |number| adopt_inherited(number).context("no process was passed");
         let (pmi, pidfd): (OwnedFd, OwnedFd) = (inherit(8)?, inherit(9)?);
         let pidfd = Pidfd::received(pidfd).context("the process that was passed")?;
@@ -45,12 +62,7 @@ impl Arrived {
     }
 
     /// Makes it a client. What it said is told by events from now on.
-    pub(super) fn settle(
-        self,
-        client: &mut Client,
-        registry: &Registry,
-        token: usize,
-    ) -> io::Result<()> {
+    fn settle(self, client: &mut Client, registry: &Registry, token: usize) -> io::Result<()> {
         let Self { pmi, process } = self;
         pmi.set_nonblocking(true)?;
         let both = Interest::READABLE | Interest::WRITABLE;
@@ -136,7 +148,7 @@ impl Process {
 
     /// It ends with the job, if it is still part of it.
     pub(super) fn kill_adopted(&mut self) {
-        self.arrived = None;
+        self.adoption.arrived = None;
         let adopted = self.clients.get(RANK).and_then(Client::adopted);
         if adopted.is_some_and(|adopted| adopted.signal(Signal::SIGKILL).is_err()) {
             // It has just ended, or has become another user's.

@@ -25,7 +25,7 @@ impl Process {
             DAEMON => self.daemon.ready = true,
             CONSOLE => self.console.ready = true,
             SIGNALS => self.signalled = true,
-            ADOPTED => self.adopted_ended = true,
+            ADOPTED => self.adoption.ended = true,
             _ => {
                 let hung_up = event.is_read_closed() || event.is_error();
                 if !self.branches.mark_ready(token, hung_up)
@@ -64,7 +64,7 @@ impl Process {
         self.serve_daemon();
         self.serve_branches();
         self.stage();
-        if std::mem::take(&mut self.adopted_ended) {
+        if std::mem::take(&mut self.adoption.ended) {
             self.look_after_adopted();
         }
         self.take_signals();
@@ -251,7 +251,7 @@ impl Process {
     }
 
     fn start_one(&mut self, rank: Rank) -> Result<(), Failure> {
-        if let Some(arrived) = self.arrived.take() {
+        if let Some(arrived) = self.adoption.arrived.take() {
             return self.adopt(arrived);
         }
         let is_first = rank.0 < self.spec.size();

@@ -72,7 +72,7 @@ use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
 
-use self::adopted::Arrived;
+use self::adopted::Adoption;
 use self::branches::{Branches, News};
 use self::console::Console;
 use self::daemon::Daemon;
@@ -160,7 +160,6 @@ struct Process {
     clock: Clock,
     signals: Signals,
     signalled: bool,
-    adopted_ended: bool,
     console: Console,
     daemon: Daemon,
     branches: Branches,
@@ -171,8 +170,7 @@ struct Process {
     spawning: Spawning,
     cgroup: Option<Cgroup>,
     null: OwnedFd,
-    /// A process that is to be the one rank, until it is.
-    arrived: Option<Arrived>,
+    adoption: Adoption,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
     /// Process ids of all ranks of the first world, for reports of the root.
@@ -284,16 +282,13 @@ impl Process {
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
         let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
-        let spec = JobSpec::decode(encoded)?;
+        let spec = Rc::new(JobSpec::decode(encoded)?);
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
         order.shares.get(place).context("no share is ours")?;
-        let adopts = spec.adopted && place == 0;
-        let arrived = if adopts { Some(Arrived::inherit()?) } else { None };
-        let spec = Rc::new(spec);
         let world = World::of_job(&spec, &order);
         let groups = start::group_keys(&spec, &order, &world.here);
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
@@ -314,14 +309,13 @@ impl Process {
             clock,
             signals,
             signalled: true,
-            adopted_ended: false,
             console,
             daemon,
             branches,
             machine,
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
-            arrived,
+            adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
             pids: vec![0; known],
             outputs,
@@ -377,7 +371,7 @@ impl Process {
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
-            None if self.arrived.is_some() => Ok(Prepared::default()),
+            None if self.adoption.arrived.is_some() => Ok(Prepared::default()),
             None => {
                 let here = self.worlds.of(Rank(0)).map(|world| world.here.clone());
                 let staging = self.staging.as_ref();
