@@ -279,7 +279,7 @@ fn members_that_could_not_be_told_are_named() {
 /// One process of a job on a host.
 fn running(host: &str, job: &str, alias: Option<&str>, rank: u32, program: &str) -> HostedPart {
     let ranks = RankSet::from_ranges(vec![(rank, rank)]);
-    let run = RankRun { program: program.into(), ranks, pids: vec![100 + rank] };
+    let run = RankRun { world: None, program: program.into(), ranks, pids: vec![100 + rank] };
     let part = JobPart {
         job: job.parse().unwrap(),
         alias: alias.map(str::to_owned),
@@ -633,6 +633,7 @@ fn mpdtop_prints_what_three_samples_tell() {
             written: 0,
         };
         let run = RunUse {
+            world: None,
             job: "1@h1".parse().unwrap(),
             alias: None,
             user: "ada".into(),

@@ -230,7 +230,7 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
-                self.cut_short |= !matches!(failure, Failure::Rank { .. });
+                self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
@@ -258,8 +258,10 @@ impl Run {
     /// A single program that exits as it likes, a reader that left, and a signal that the user sent
     /// are no news to the user.
     fn is_worth_telling(&self, failure: &Failure) -> bool {
-        match failure {
-            Failure::Rank { end: RankEnd::Exited(_), .. } => self.settings.size > 1,
+        match failure.bare() {
+            Failure::Rank { end: RankEnd::Exited(_), .. } => {
+                self.settings.size > 1 || failure != failure.bare()
+            }
             Failure::Rank { end: RankEnd::Signaled { signal, .. }, .. } => {
                 !self.forwarded.contains(&i32::from(*signal))
             }

@@ -38,6 +38,7 @@ mod ring;
 mod run;
 mod signals;
 mod singleton;
+mod spawn;
 mod stdin;
 mod steering;
 mod stress;

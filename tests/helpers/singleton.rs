@@ -21,7 +21,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, exit};
+use std::process::{Child, Command, exit};
 use std::time::Duration;
 
 use mpd_tests::say;
@@ -33,7 +33,8 @@ const BOUND: Duration = Duration::from_secs(120);
 
 fn main() {
     mpd_tests::bound(BOUND_S);
-    let mut singleton = Singleton { options: String::new(), subversion: 2, pmi: None };
+    let mut singleton =
+        Singleton { options: String::new(), subversion: 2, pmi: None, called: Vec::new() };
     for word in std::env::args().skip(1) {
         let (verb, rest) = word.split_once('=').unwrap_or((&word, ""));
         singleton.obey(verb, rest);
@@ -44,6 +45,7 @@ struct Singleton {
     options: String,
     subversion: u32,
     pmi: Option<Pmi>,
+    called: Vec<Child>,
 }
 
 struct Pmi {
@@ -95,7 +97,9 @@ impl Singleton {
             "exec mpiexec{} -pmi_args {port} default_interface default_key $$",
             self.options
         );
-        Command::new("sh").args(["-c", &command]).spawn().expect("a shell");
+        // Libraries do not wait for it either.
+        let child = Command::new("sh").args(["-c", &command]).spawn().expect("a shell");
+        self.called.push(child);
         let (stream, _) = listener.accept().expect("a connection");
         let mut pmi = Pmi { reader: BufReader::new(stream), kvsname: String::new() };
         assert_eq!(pmi.answer(), "cmd=singinit authtype=none");

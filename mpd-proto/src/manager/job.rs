@@ -297,9 +297,7 @@ impl Job {
         if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
             self.timers.stop(Timer::Stop);
             self.command(Down::Continue);
-            for plan in std::mem::take(&mut self.held) {
-                self.spawn(plan);
-            }
+            self.spawn_held();
         }
     }
 
@@ -344,6 +342,7 @@ impl Job {
         if std::mem::take(&mut self.suspended) {
             self.suspend(now);
         }
+        self.spawn_held();
     }
 
     fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {

@@ -24,11 +24,11 @@ use crate::ring::DaemonName;
 impl Job {
     /// A world has found its place.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
-        if self.phase != Phase::Running {
-            // Nobody is left who could want it.
-            return;
+        if self.phase > Phase::Running {
+            return self.refuse_spawn(plan.spawner);
         }
-        if self.suspended {
+        // A rank may be quick, and others not started yet.
+        if self.phase < Phase::Running || self.suspended {
             return self.held.push(plan);
         }
         let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
@@ -44,6 +44,13 @@ impl Job {
         self.roll.add(world, parts.clone(), Some(spawned));
         self.roll.bond(spawner, world.number, true);
         self.command(Down::World { world, parts });
+    }
+
+    /// Worlds that had to wait.
+    pub(super) fn spawn_held(&mut self) {
+        for plan in std::mem::take(&mut self.held) {
+            self.spawn(plan);
+        }
     }
 
     /// A world has found no place.

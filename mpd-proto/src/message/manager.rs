@@ -168,6 +168,11 @@ pub enum ManagerReport {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
     },
+    /// All ranks of a spawned world have ended, some of which ran here.
+    Forgotten {
+        /// The world's first rank.
+        first: Rank,
+    },
     /// Which ranks can receive standard input if they are told to: of the root manager, once its ranks
     /// are started and for each new daemon.
     Receivers {

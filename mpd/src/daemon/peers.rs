@@ -388,6 +388,7 @@ impl Peer {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
+                    ManagerReport::Forgotten { first } => jobs.forgotten(job, first),
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Name { request, wish } => jobs.wishes(job, request, wish),

@@ -190,6 +190,7 @@ impl Process {
         self.clients[rank].process = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
+        self.spawning.forget(rank);
         self.retire(rank);
         if let Some(end) = status.and_then(end_of) {
             self.explain(rank, end);
@@ -231,6 +232,7 @@ impl Process {
             self.report_ranks();
             self.tell(Input::Started);
         } else {
+            self.report_world(first);
             self.tell(Input::Begun(first));
         }
     }

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use mpd_io::spawn::Spawn;
 use mpd_proto::Rank;
-use mpd_proto::job::{JobSpec, Parts, Shares, World as Numbers};
+use mpd_proto::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
 use mpd_proto::manager::Input;
-use mpd_proto::message::StartJob;
+use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use nix::sys::signal::Signal;
 use pmi_proto::{Answer, Facts, Kvs};
@@ -162,6 +162,11 @@ impl Worlds {
         self.0.values().find(|world| world.kvsname.as_bytes() == kvsname)
     }
 
+    /// All, by first rank.
+    pub(super) fn all(&self) -> Vec<Rank> {
+        self.0.keys().copied().collect()
+    }
+
     /// Those with ranks that are to be started now.
     pub(super) fn starting(&self) -> Vec<Rank> {
         let starting = self.0.values().filter(|world| world.starting.is_some());
@@ -182,48 +187,49 @@ impl Worlds {
 impl Process {
     /// How a rank is called where people read it: its number, and its world's if that was spawned.
     pub(super) fn name_of(&self, rank: Rank) -> String {
-        match self.worlds.of(rank) {
-            Some(World { numbers, .. }) if numbers.number > 0 => {
-                format!("{},{}", numbers.own(rank), numbers.number)
-            }
-            _ => rank.to_string(),
-        }
+        Numbers::name(self.worlds.of(rank).map(|world| &world.numbers), rank)
     }
 
     /// A world that runs here or below is to be started.
     pub(super) fn prepare_world(&mut self, numbers: Numbers, parts: &Parts) {
         let first = numbers.first;
-        let Some(bytes) = self.spawning.take_arrived(first) else {
-            return log::error!("nothing is known of the world that begins with rank {first}");
-        };
+        let arrived = self.spawning.take_arrived(first);
+        let order = arrived.and_then(|bytes| Order::decode(&bytes).ok());
+        let order = order.filter(|order| order.spec.size() == numbers.size);
+        let is_known = order.is_some();
+        let world = self.world_of(numbers, parts, order);
+        let is_here = !world.here.is_empty();
+        self.worlds.insert(world);
+        if !is_here {
+            return;
+        }
+        if is_known {
+            self.prepare_ranks(first);
+        } else {
+            // It was checked where it came from.
+            let problem = "what is known of the world is malformed".to_owned();
+            self.tell(Input::WorldFailed(first, Failure::Suite { problem }));
+        }
+        self.tell(Input::Prepared(first));
+    }
+
+    /// What there is to know of a spawned world; one of which nothing is known will not be started.
+    fn world_of(&self, numbers: Numbers, parts: &Parts, order: Option<Order>) -> World {
         let place = self.order.place as usize;
         let tree = (place, self.order.shares.children(place));
         let kvsname = format!("{}_{}", self.order.kvsname, numbers.number);
-        let order = match Order::decode(&bytes) {
-            Ok(order) if order.spec.size() == numbers.size => order,
-            _ => {
-                // It was checked where it came from.
-                log::error!("the world that begins with rank {first} is malformed");
-                let spec = Rc::clone(&self.spec);
-                return self.worlds.insert(World::new(numbers, spec, kvsname, tree, parts));
-            }
+        let Some(order) = order else {
+            return World::new(numbers, Rc::clone(&self.spec), kvsname, tree, parts);
         };
         let preput = order.preput();
         let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
-        let parent = order.parent.clone();
+        let spawner = Some(order.parent.clone());
         let spec = Rc::new(order.with_environment_of(&self.spec));
         let mut world = World::new(numbers, spec, kvsname, tree, parts);
-        (world.inherits, world.appnums) = (inherits, appnums);
-        world.spawner = Some(parent);
         for (key, value) in preput {
             let _ = world.kvs.put(&key, &value);
         }
-        let is_here = !world.here.is_empty();
-        self.worlds.insert(world);
-        if is_here {
-            self.prepare_ranks(first);
-            self.tell(Input::Prepared(first));
-        }
+        World { inherits, appnums, spawner, ..world }
     }
 
     fn prepare_ranks(&mut self, first: Rank) {
@@ -271,6 +277,9 @@ impl Process {
             && let Some(world) = self.worlds.of(first)
         {
             self.labels.retire(world.numbers);
+        }
+        if self.worlds.of(first).is_some_and(|world| !world.here.is_empty()) {
+            self.daemon.report(&ManagerReport::Forgotten { first });
         }
         self.worlds.remove(first);
     }

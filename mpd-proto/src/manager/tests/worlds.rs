@@ -140,8 +140,19 @@ fn a_rank_is_signaled_for_a_peer_of_its_world_and_for_nobody_else() {
 }
 
 #[test]
-fn nothing_is_spawned_while_the_job_ends() {
+fn a_spawn_while_the_job_ends_is_refused() {
     let mut story = Story::of(2);
     story.exit(1, 7);
-    assert_eq!(story.tell(Input::Spawn(plan(1, 2, 1, 0))), []);
+    let failed = SpawnOutcome::Failed { rank: None };
+    let outputs = story.tell(Input::Spawn(plan(1, 2, 1, 0)));
+    assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
+}
+
+#[test]
+fn a_quick_ranks_spawn_waits_until_all_others_are_started() {
+    let mut story = Story::starting(2, OnFailure::End, None);
+    let plan = plan(1, 2, 1, 0);
+    let prepare = Output::Prepare(plan.world, plan.parts.clone());
+    assert_eq!(story.tell(Input::Spawn(plan)), []);
+    assert_eq!(story.tell(Input::Started), [prepare]);
 }

@@ -30,7 +30,7 @@ use mpd_proto::message::{
 };
 use mpd_proto::placement::spawn::SpawnWish;
 use mpd_proto::ring::Instance;
-use mpd_proto::{JobId, Time};
+use mpd_proto::{JobId, Rank, Time};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::jobs::records::Records;
@@ -379,6 +379,15 @@ impl Jobs {
             }
             run.program = listing::shortened(&run.program);
             job.runs.push(run);
+        }
+    }
+
+    /// A spawned world has ended.
+    pub(crate) fn forgotten(&mut self, id: &JobId, first: Rank) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let is_it = |run: &RankRun| run.world.is_some_and(|world| world.first == first);
+        for run in job.runs.extract_if(.., |run| is_it(run)) {
+            job.written.forget(&run.ranks);
         }
     }
 
