@@ -16,6 +16,7 @@ pub mod conn;
 pub mod console;
 pub mod cpus;
 pub mod digest;
+pub mod farend;
 mod inherited;
 pub mod input;
 pub mod ipc;
@@ -25,6 +26,7 @@ pub mod logging;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
+pub mod pidfd;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
@@ -42,5 +44,6 @@ pub mod usage;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, ignore_signal, part_large_blocks, reserve_standard_descriptors, trim_memory,
+    adopt_inherited, close_inherited, ignore_signal, part_large_blocks,
+    reserve_standard_descriptors, trim_memory,
 };

@@ -305,6 +305,13 @@ pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Closes all descriptors but the first three that this process was started with. To be called before it
+/// opens any.
+pub fn close_inherited() {
+    // SAFETY: a system call on numbers; nobody in this process owns what it was started with.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+}
+
 /// Takes over a descriptor that the kernel just made for us (received over a socket).
 pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
     // SAFETY: recvmsg made it for this process and nobody else has seen the number.

@@ -36,6 +36,11 @@ impl Library {
         }
     }
 
+    /// Debian's MPICH 4 is built without.
+    pub(crate) fn can_spawn(&self) -> bool {
+        !self.name.starts_with("Debian")
+    }
+
     fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
         let run = suite.mpirun(["-n", &ranks.to_string()]).arg(self.program(program));
         self.dress(run.args(arguments).deadline(120))

@@ -8,7 +8,7 @@ use mpd_proto::message::{NameWish, Phase as Part};
 use mpd_proto::ring::NameKey;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Ticket};
 
-use super::clients::Heard;
+use super::clients::{Client, Heard};
 use super::{Process, Timer};
 
 /// A client that closed its connection early is given this long to end.
@@ -43,13 +43,21 @@ impl Process {
         if heard == Heard::Closed {
             client.pmi.session.end_of_stream();
             client.pmi.stream = None;
-            let unfinished = matches!(client.pmi.session.phase(), Phase::Ready | Phase::InFence);
-            if unfinished && client.pid.is_some() {
+            let phase = client.pmi.session.phase();
+            let begins = client.adopted().is_some() && phase == Phase::ExpectInit;
+            let unfinished = begins || matches!(phase, Phase::Ready | Phase::InFence);
+            if unfinished && client.process.is_some() {
                 self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
             }
         }
         self.perform_operations(rank);
         self.answering.push(rank);
+        let is_over = |client: &Client| {
+            client.adopted().is_some() && client.pmi.session.phase() == Phase::Finalized
+        };
+        if heard == Heard::Closed && self.clients.get(rank).is_some_and(is_over) {
+            self.release_adopted();
+        }
         heard
     }
 
@@ -137,6 +145,7 @@ impl Process {
             }
             Operation::Finalized => self.tell(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
+                client.has_aborted();
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 self.tell(Input::Aborted(rank, code, message));
             }

@@ -288,7 +288,7 @@ impl Process {
     pub(super) fn retire(&mut self, rank: Rank) {
         let is_spawned = rank.0 >= self.spec.size();
         let is_over = self.clients.get(rank).is_some_and(|client| {
-            client.pid.is_none() && client.sources.iter().all(|source| source.pipe.is_none())
+            client.process.is_none() && client.sources.iter().all(|source| source.pipe.is_none())
         });
         if is_spawned && is_over {
             self.clients.remove(rank);

@@ -397,5 +397,6 @@ fn spec_of(job: &JobSpec) -> JobSpec {
         trace: false,
         placement: PlacementSpec::default(),
         spawn_policy: job.spawn_policy,
+        adopted: false,
     }
 }
