@@ -16,6 +16,7 @@ mod demand;
 mod everywhere;
 mod exit_codes;
 mod groups;
+mod hostile;
 mod job_links;
 mod jobs;
 mod kill;
