@@ -37,6 +37,7 @@ mod pty;
 mod ring;
 mod run;
 mod signals;
+mod spawn;
 mod stdin;
 mod steering;
 mod stress;

@@ -14,6 +14,7 @@ mod placement;
 mod pmi;
 mod scarce;
 mod signals;
+mod spawn;
 mod stopped;
 mod tree;
 
