@@ -178,6 +178,21 @@ fn two_programs_make_one_world() {
 }
 
 #[test]
+fn the_universe_is_as_large_as_is_said() {
+    with_each(|suite, library| {
+        for (said, universe) in [("16", "16"), ("INFINITE", "-1")] {
+            let run = suite.mpirun(["-usize", said, "-n", "2"]).arg(library.program("hello"));
+            let output = library.dress(run.deadline(120)).output();
+            let lines = output.code(0).sorted_lines();
+            assert_eq!(lines.len(), 2, "{}: {output}", library.name);
+            for line in lines {
+                assert!(line.contains(&format!(" universe {universe} node 2")), "{said}: {output}");
+            }
+        }
+    });
+}
+
+#[test]
 fn a_job_works_after_the_one_before_was_killed_twenty_times() {
     with_each(|suite, library| {
         for _ in 0..sample(5, 20) {

@@ -26,7 +26,7 @@ fn spawned_ranks_are_a_world_of_their_own_and_reach_their_parents() {
         let lines = output.code(0).quiet().sorted_lines();
         assert_eq!(lines.len(), 4, "{}: {output}", library.name);
         for (rank, line) in lines[..3].iter().enumerate() {
-            assert!(line.starts_with(&format!("child {rank} of 3 appnum 0 on ")), "{output}");
+            assert!(line.starts_with(&format!("child {rank} of 3 appnum 0 in ")), "{output}");
             assert!(line.ends_with("/work: [args] -"), "{output}");
         }
         assert_eq!(lines[3], "spawn: 5 together", "{output}");
@@ -58,7 +58,7 @@ fn hints_of_a_spawn_are_followed_and_unknown_ones_ignored() {
         let words = [&["one", "1"][..], &hints].concat();
         let output = spawn(suite, library, "1", &words).output();
         let lines = output.code(0).quiet().sorted_lines();
-        assert!(lines[0].starts_with("child 0 of 1 appnum 7 on "), "{}: {output}", library.name);
+        assert!(lines[0].starts_with("child 0 of 1 appnum 7 in "), "{}: {output}", library.name);
         assert!(lines[0].ends_with("/work/below: [args] sky blue"), "{output}");
         for (soft, together) in [("soft=1:3", 4), ("soft=2", 3), ("soft=1:5:4", 6)] {
             let output = spawn(suite, library, "1", &["one", "5", soft]).output();

@@ -6,7 +6,7 @@
  *   spawn half                      one of this program and two of one that is not there; the same
  *   spawn nested DEPTH              each generation spawns the next one
  *
- * A child whose first argument is "args" says where it is and what it was given, SPAWN_TEST included. */
+ * A child whose first argument is "args" says what it was given, SPAWN_TEST included. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,23 +47,17 @@ static void nested(const char *program, int depth)
     printf("spawn: depth %d: %d together\n", depth, together(both, 0));
 }
 
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value ? value : "-";
-}
-
 static void child(int argc, char **argv, MPI_Comm parent)
 {
+    const char *value = getenv("SPAWN_TEST");
     char directory[4096];
 
     if (argc > 1 && strcmp(argv[1], "args") == 0) {
-        printf("child %d of %d appnum %d on %s in %s:", rank, size, appnum(), variable("PMI_HOSTNAME"),
+        printf("child %d of %d appnum %d in %s:", rank, size, appnum(),
                getcwd(directory, sizeof directory) ? directory : "?");
         for (int i = 1; i < argc; i++)
             printf(" [%s]", argv[i]);
-        printf(" %s\n", variable("SPAWN_TEST"));
+        printf(" %s\n", value ? value : "-");
     }
     fflush(stdout);
     together(parent, 1);

@@ -15,18 +15,21 @@ fn with_each(check: impl Fn(&Members, &Library)) {
     }
 }
 
-/// tests/mpi/spawn.c on the two slots of d1, with shared memory forbidden.
+/// tests/mpi/spawn.c on the two slots of d1, with shared memory forbidden and the host before each line.
 fn spawn(ring: &Members, library: &Library, words: &[&str]) -> Run {
-    let run = ring.mpirun(1, &["-n", "2"]).arg(library.program("spawn")).args(words);
+    let run = ring
+        .mpirun(1, &["-prepend-pattern", "%h ", "-n", "2"])
+        .arg(library.program("spawn"))
+        .args(words);
     library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1").deadline(120)
 }
 
 /// How many children are on each host.
 fn hosts(output: &Output) -> BTreeMap<String, usize> {
     let mut hosts = BTreeMap::new();
-    for line in output.out().lines().filter(|line| line.starts_with("child ")) {
-        let host = line.split(' ').nth(7).expect("a host").to_owned();
-        *hosts.entry(host).or_default() += 1;
+    let out = output.out();
+    for (host, _) in out.lines().filter_map(|line| line.split_once(" child ")) {
+        *hosts.entry(host.to_owned()).or_default() += 1;
     }
     hosts
 }
@@ -44,7 +47,7 @@ fn spawned_ranks_go_where_hint_and_policy_say() {
             let words = [&["one", "4"][..], hints].concat();
             let output = spawn(ring, library, &words).output();
             output.code(0).quiet();
-            assert!(output.out().contains("spawn: 6 together\n"), "{}: {output}", library.name);
+            assert!(output.out().contains("d1 spawn: 6 together\n"), "{}: {output}", library.name);
             let expected = expected.iter().map(|&(host, n)| (host.to_owned(), n)).collect();
             assert_eq!(hosts(&output), expected, "{hints:?} {}: {output}", library.name);
         }
@@ -69,7 +72,7 @@ fn a_program_that_is_missing_on_other_hosts_is_an_error_where_it_was_wanted() {
         for mode in ["missing", "half"] {
             let output = spawn(ring, library, &[mode]).output();
             let lines = output.code(0).says(&["spawn by rank 0", "no-such-program"]).sorted_lines();
-            let said = ["spawn: rank 0: an error", "spawn: rank 1: an error"];
+            let said = ["d1 spawn: rank 0: an error", "d1 spawn: rank 1: an error"];
             assert_eq!(lines, said, "{}: {output}", library.name);
             ring.only_daemons_are_left();
         }
