@@ -17,6 +17,7 @@ mod demand;
 mod everywhere;
 mod exit_codes;
 mod groups;
+mod hostile;
 mod job_links;
 mod jobs;
 mod kill;
@@ -24,6 +25,7 @@ mod limits;
 mod manager;
 mod members;
 mod mpi;
+mod mpi_spawn;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
 #[path = "../../mpd-proto/tests/channel/naive.rs"]
 mod naive;

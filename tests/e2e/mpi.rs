@@ -36,9 +36,11 @@ impl Library {
         }
     }
 
-    /// Debian's MPICH 4 is built without.
-    pub(crate) fn can_spawn(&self) -> bool {
-        !self.name.starts_with("Debian")
+    /// The same, and what it takes to open ports, with which ranks reach others that were started apart from
+    /// them or by them.
+    pub(crate) fn dress_for_ports(&self, run: Run) -> Run {
+        let run = self.dress(run).env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
+        run.env("I_MPI_SPAWN", "on").env("I_MPI_FABRICS", "ofi")
     }
 
     fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
@@ -59,6 +61,11 @@ pub(crate) fn libraries() -> Vec<Library> {
         }
     }
     libraries
+}
+
+/// Those that are there and can open ports: Debian's build cannot, under any launcher.
+pub(crate) fn libraries_with_ports() -> Vec<Library> {
+    libraries().into_iter().filter(|library| library.name != LIBRARIES[0].0).collect()
 }
 
 /// Runs a check with each library that is there, through a daemon of its own.
@@ -83,13 +90,16 @@ fn cpi_runs_on_four_ranks() {
 #[test]
 fn every_rank_of_a_library_knows_its_place() {
     with_each(|suite, library| {
-        let output = library.run(suite, 4, "hello", &[]).output();
-        output.code(0);
-        let lines = output.sorted_lines();
-        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
-        for (rank, line) in lines.iter().enumerate() {
-            let start = format!("rank {rank} of 4 appnum 0 universe ");
-            assert!(line.starts_with(&start) && line.ends_with(" node 4"), "{output}");
+        for ranks in [1, 2, 4, 8] {
+            let output = library.run(suite, ranks, "hello", &[]).output();
+            output.code(0);
+            let lines = output.sorted_lines();
+            assert_eq!(lines.len(), ranks, "{}: {output}", library.name);
+            for (rank, line) in lines.iter().enumerate() {
+                let start = format!("rank {rank} of {ranks} appnum 0 universe ");
+                assert!(line.starts_with(&start), "{output}");
+                assert!(line.ends_with(&format!(" node {ranks}")), "{output}");
+            }
         }
     });
 }
@@ -115,6 +125,25 @@ fn a_rank_that_leaves_without_finalize_ends_the_job() {
     with_each(|suite, library| {
         library.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);
         library.run(suite, 3, "nofinalize", &["0", "5"]).output().code(5).says(&["rank 0"]);
+        let killed = library.run(suite, 3, "nofinalize", &["1", "-9"]).output();
+        killed.code(137).says(&["rank 1", "signal 9"]);
+    });
+}
+
+#[test]
+fn a_name_is_published_once_and_gone_when_it_was_taken_back() {
+    with_each(|suite, library| {
+        let output = library.run(suite, 2, "names", &[]).output();
+        output.code(0).prints(
+            "names: lookup before: MPI_ERR_NAME\n\
+             names: publish: ok\n\
+             names: publish again: MPI_ERR_NAME\n\
+             names: lookup: ok\n\
+             names: found what was published\n\
+             names: unpublish: ok\n\
+             names: unpublish again: MPI_ERR_SERVICE\n\
+             names: lookup after: MPI_ERR_NAME\n",
+        );
     });
 }
 
@@ -145,6 +174,21 @@ fn two_programs_make_one_world() {
         let lines = output.sorted_lines();
         assert!(lines[0].starts_with("rank 0 of 3 appnum 0"), "{output}");
         assert!(lines[2].starts_with("rank 2 of 3 appnum 1"), "{output}");
+    });
+}
+
+#[test]
+fn the_universe_is_as_large_as_is_said() {
+    with_each(|suite, library| {
+        for (said, universe) in [("16", "16"), ("INFINITE", "-1")] {
+            let run = suite.mpirun(["-usize", said, "-n", "2"]).arg(library.program("hello"));
+            let output = library.dress(run.deadline(120)).output();
+            let lines = output.code(0).sorted_lines();
+            assert_eq!(lines.len(), 2, "{}: {output}", library.name);
+            for line in lines {
+                assert!(line.contains(&format!(" universe {universe} node 2")), "{said}: {output}");
+            }
+        }
     });
 }
 

@@ -50,6 +50,19 @@ fn threads_of_a_client_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn a_daemon_that_is_to_say_more_logs_which_dialect_each_rank_speaks() {
+    let suite = Suite::new();
+    suite.start_daemon_with(&["--verbose"]);
+    suite.ranks(3, "t-pmi2", &["mixed"]).output().code(0).quiet();
+    let log = std::fs::read_to_string(suite.path("mpd.log")).expect("a log");
+    for (rank, dialect) in [(0, 2), (1, 1), (2, 2)] {
+        let line = format!("DEBUG: rank {rank}: speaks PMI-{dialect}\n");
+        assert_eq!(log.matches(&line).count(), 1, "{log}");
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn an_abort_in_pmi_2_ends_the_job_with_its_code() {
     let suite = Suite::new();
     suite.start_daemon();

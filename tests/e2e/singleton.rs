@@ -10,7 +10,7 @@ use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
 
 use crate::members::Members;
-use crate::mpi::{Library, libraries};
+use crate::mpi::{Library, libraries_with_ports};
 use crate::process::{self, Process};
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Run, comes_true, wait_until};
@@ -333,7 +333,7 @@ fn whoever_waits_at_the_port_and_is_not_the_program_is_not_served() {
 
 /// Runs a check with each library that can spawn, with a daemon and without.
 fn with_each(check: impl Fn(&Suite, &Library)) {
-    for library in libraries().iter().filter(|library| library.can_spawn()) {
+    for library in &libraries_with_ports() {
         with_daemon_and_without(|suite| check(suite, library));
     }
 }

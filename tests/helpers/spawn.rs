@@ -83,6 +83,7 @@ fn wait_for(directory: &str, file: &str) {
 }
 
 /// Spawns a program; ends this one if that fails.
+#[expect(clippy::exit, reason = "what depends on it cannot go on")]
 fn spawn(client: &Client, size: u32, program: &[&str], preput: &[(&[u8], &[u8])]) {
     let own = std::env::current_exe().expect("its own path").display().to_string();
     let Some((name, arguments)) = program.split_first() else { panic!("spawn what?") };

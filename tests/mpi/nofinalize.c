@@ -1,6 +1,7 @@
-/* nofinalize RANK CODE: that rank exits with that code and without MPI_Finalize, the others wait
- * in a barrier that can never be left. */
+/* nofinalize RANK CODE: that rank exits with that code and without MPI_Finalize, or, if the code is that of a
+ * signal with a minus, by that; the others wait in a barrier that can never be left. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,8 +15,11 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == atoi(argv[1]))
+    if (rank == atoi(argv[1])) {
+        if (atoi(argv[2]) < 0)
+            raise(-atoi(argv[2]));
         exit(atoi(argv[2]));
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return 0;

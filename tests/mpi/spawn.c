@@ -2,10 +2,11 @@
  *
  *   spawn one N [KEY=VALUE]...      N of this program; all of both worlds add up 1
  *   spawn two                       one of this program with awkward arguments, and two with others
- *   spawn missing                   a program that is not there; its errors are printed
+ *   spawn missing                   a program that is not there; each rank says whether that is an error
+ *   spawn half                      one of this program and two of one that is not there; the same
  *   spawn nested DEPTH              each generation spawns the next one
  *
- * A child that is told "quiet" or "args" as its first argument prints or not what it was given. */
+ * A child whose first argument is "args" says what it was given, SPAWN_TEST included. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static void nested(const char *program, int depth)
 
 static void child(int argc, char **argv, MPI_Comm parent)
 {
+    const char *value = getenv("SPAWN_TEST");
     char directory[4096];
 
     if (argc > 1 && strcmp(argv[1], "args") == 0) {
@@ -55,7 +57,7 @@ static void child(int argc, char **argv, MPI_Comm parent)
                getcwd(directory, sizeof directory) ? directory : "?");
         for (int i = 1; i < argc; i++)
             printf(" [%s]", argv[i]);
-        printf("\n");
+        printf(" %s\n", value ? value : "-");
     }
     fflush(stdout);
     together(parent, 1);
@@ -105,9 +107,25 @@ static void missing(void)
     MPI_Comm both = MPI_COMM_NULL;
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_spawn("./no-such-program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &both, errors);
-    if (rank == 0)
-        printf("spawn: errors %d %d\n", errors[0] != 0, errors[1] != 0);
+    int error = MPI_Comm_spawn("./no-such-program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &both,
+                               errors);
+    printf("spawn: rank %d: %s\n", rank, error == MPI_SUCCESS ? "no error" : "an error");
+}
+
+static void half(const char *program)
+{
+    char name[4096];
+    char *programs[] = { name, "./no-such-program" };
+    int counts[] = { 1, 2 };
+    MPI_Info infos[] = { MPI_INFO_NULL, MPI_INFO_NULL };
+    int errors[3] = { 0, 0, 0 };
+    MPI_Comm both = MPI_COMM_NULL;
+
+    snprintf(name, sizeof name, "%s", program);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int error = MPI_Comm_spawn_multiple(2, programs, MPI_ARGVS_NULL, counts, infos, 0, MPI_COMM_WORLD, &both,
+                                        errors);
+    printf("spawn: rank %d: %s\n", rank, error == MPI_SUCCESS ? "no error" : "an error");
 }
 
 int main(int argc, char **argv)
@@ -126,10 +144,12 @@ int main(int argc, char **argv)
         two(argv);
     else if (argc == 2 && strcmp(argv[1], "missing") == 0)
         missing();
+    else if (argc == 2 && strcmp(argv[1], "half") == 0)
+        half(argv[0]);
     else if (argc == 3 && strcmp(argv[1], "nested") == 0)
         nested(argv[0], atoi(argv[2]));
     else {
-        fprintf(stderr, "usage: spawn one N [KEY=VALUE]... | two | missing | nested DEPTH\n");
+        fprintf(stderr, "usage: spawn one N [KEY=VALUE]... | two | missing | half | nested DEPTH\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

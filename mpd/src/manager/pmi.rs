@@ -140,7 +140,7 @@ impl Process {
             }
             Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { dialect, .. } => {
-                log::debug!("rank {rank}: speaks {dialect}");
+                log::debug!("rank {}: speaks {dialect}", self.name_of(rank));
                 self.tell(Input::Initialized(rank));
             }
             Operation::Finalized => self.tell(Input::Finalized(rank)),

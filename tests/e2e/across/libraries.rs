@@ -24,7 +24,7 @@ fn run(ring: &Members, library: &Library, ranks: &str, words: &[&str]) -> crate:
 #[test]
 fn ranks_of_four_hosts_agree_on_a_sum() {
     with_each(|ring, library| {
-        for ranks in ["8", "16"] {
+        for ranks in ["2", "8", "16"] {
             let output = run(ring, library, ranks, &["allreduce"]).output();
             output.code(0);
             let said = format!("allreduce ok {ranks}\n");
@@ -57,5 +57,23 @@ fn ends_of_a_librarys_ranks_on_other_hosts_are_what_they_are() {
             left.code(1).says(&["d4", "MPI_Finalize"]);
         }
         run(ring, library, "8", &["exit_after", "3", "9"]).output().code(9).says(&["d2", "rank 3"]);
+    });
+}
+
+#[test]
+fn programs_of_a_library_dealt_out_to_four_hosts_make_one_world() {
+    with_each(|ring, library| {
+        let hello = library.program("hello").display().to_string();
+        let words = ["-rr", "-n", "5", &hello, ":", "-n", "3", &hello];
+        let run = library.dress(ring.mpirun(1, &words)).env("MPIR_CVAR_NOLOCAL", "1");
+        let run = run.env("I_MPI_FABRICS", "ofi").env("FI_PROVIDER", "tcp");
+        let output = run.deadline(300).output();
+        let lines = output.code(0).sorted_lines();
+        assert_eq!(lines.len(), 8, "{}: {output}", library.name);
+        for (rank, line) in lines.iter().enumerate() {
+            let appnum = usize::from(rank >= 5);
+            let start = format!("rank {rank} of 8 appnum {appnum} ");
+            assert!(line.starts_with(&start), "{}: {output}", library.name);
+        }
     });
 }

@@ -9,6 +9,7 @@ mod input;
 mod libraries;
 mod links;
 mod many_spawns;
+mod mpi_spawn;
 mod names;
 mod output;
 mod placement;

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::across::ring;
 use crate::members::Members;
-use crate::mpi::libraries;
+use crate::mpi::libraries_with_ports;
 use crate::run::{Run, Running, sample, wait_until};
 use crate::suite::Suite;
 
@@ -321,17 +321,12 @@ fn ranks_of_a_job_alone_find_each_others_names() {
 
 #[test]
 fn programs_of_real_libraries_that_were_started_apart_meet_by_a_name() {
-    for library in libraries() {
-        // Its build can open no ports, under any launcher.
-        if library.name == "Debian's MPICH 4" {
-            continue;
-        }
+    for library in libraries_with_ports() {
         let ring = ring();
         let meet = |index: usize, how: &str, place: &str| {
             let run =
                 ring.mpirun(index, &["-n", "4"]).arg(library.program("meet")).args([how, place]);
-            let run = library.dress(run).env("MPIR_CVAR_NOLOCAL", "1").env("FI_PROVIDER", "tcp");
-            run.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("I_MPI_FABRICS", "ofi").deadline(120).start()
+            library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1").deadline(120).start()
         };
         for place in ["a place", "a place#key=and a key"] {
             for job in [meet(1, "publish", place), meet(4, "lookup", place)] {
@@ -344,6 +339,22 @@ fn programs_of_real_libraries_that_were_started_apart_meet_by_a_name() {
                 );
             }
         }
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn programs_of_real_libraries_that_were_started_apart_join_over_a_socket() {
+    for library in libraries_with_ports() {
+        let ring = ring();
+        let file = ring.suite.path("port").display().to_string();
+        let join = |index: usize, how: &str| {
+            let run = ring.mpirun(index, &["-n", "1"]).arg(library.program("join"));
+            library.dress_for_ports(run.args([how, &file])).deadline(120).start()
+        };
+        let (listens, connects) = (join(2, "listen"), join(3, "connect"));
+        listens.wait().code(0).quiet().prints("join: 42 of the other\n");
+        connects.wait().code(0).quiet().prints("join: 17 of the other\n");
         ring.only_daemons_are_left();
     }
 }

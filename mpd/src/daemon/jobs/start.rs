@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use log::LevelFilter;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_proto::JobId;
 use mpd_proto::message::JobRecord;
@@ -30,8 +31,12 @@ pub(super) fn manager(
     let null = null()?;
     let [console, stdout, stderr] = console;
     let lock = lock.as_ref().map_or(null.as_fd(), |lock| lock.as_fd());
-    let argv =
-        [b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
+    let mut argv =
+        vec![b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
+    // It logs to where the daemon does, and as much.
+    let level = log::max_level();
+    let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
+    argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
     let own =

@@ -30,17 +30,15 @@ use super::{Process, Timer};
 /// How long the daemon, or the one after it, may take to say where processes go.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `MPI_ERR_SPAWN` of MPICH and its descendants: of a process that could not be started.
+/// `MPI_ERR_SPAWN` of MPICH and its descendants: of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
-
-/// `MPI_ERR_OTHER`: of one that could, and was not because of the others.
-const ERR_OTHER: i32 = 15;
 
 /// Spawns under way.
 #[derive(Debug, Default)]
 pub(super) struct Spawning {
-    /// By spawner here: whom to answer, and processes of each program that it has asked for.
-    asked: BTreeMap<Rank, (Ticket, Vec<u32>)>,
+    /// By spawner here: whom to answer, and the error code of each process that it has asked for, if all goes
+    /// well.
+    asked: BTreeMap<Rank, (Ticket, Vec<i32>)>,
     /// What threads of theirs want next.
     waiting: VecDeque<(Asker, SpawnRequest)>,
     /// Pieces from below and from above that are not whole yet.
@@ -101,8 +99,7 @@ impl Process {
         }
         match self.order_of(rank, &request) {
             Ok(order) => {
-                let sizes = order.blocks.iter().map(|block| block.size).collect();
-                self.spawning.asked.insert(rank, (ticket, sizes));
+                self.spawning.asked.insert(rank, (ticket, error_codes(&request, &order)));
                 self.pass_on_spawn(rank, &order.encode());
             }
             Err(problem) => {
@@ -141,29 +138,14 @@ impl Process {
 
     /// What came of a spawn by a rank here.
     pub(super) fn spawn_answered(&mut self, rank: Rank, outcome: &SpawnOutcome) {
-        let Some((ticket, sizes)) = self.spawning.asked.remove(&rank) else { return };
-        let asker = (rank, ticket);
-        let all: u32 = sizes.iter().sum();
-        match outcome {
-            SpawnOutcome::Done { kvsname } => {
-                let errors = vec![0; all as usize];
-                let spawned = Spawned { jobid: kvsname, errors: &errors };
-                self.answer(asker, Answer::Spawned(Ok(spawned)));
-            }
-            SpawnOutcome::Failed { rank: at_fault } => {
-                let mut behind = 0;
-                let mut errors = Vec::new();
-                for size in sizes {
-                    let range = behind..behind + size;
-                    behind += size;
-                    let blamed = at_fault.is_none_or(|own| range.contains(&own.0));
-                    let error = if blamed { ERR_SPAWN } else { ERR_OTHER };
-                    errors.extend(std::iter::repeat_n(error, size as usize));
-                }
-                let spawned = Spawned { jobid: "none", errors: &errors };
-                self.answer(asker, Answer::Spawned(Ok(spawned)));
-            }
-        }
+        let Some((ticket, errors)) = self.spawning.asked.remove(&rank) else { return };
+        let spawned = match outcome {
+            SpawnOutcome::Done { kvsname } => Ok(Spawned { jobid: kvsname, errors: &errors }),
+            // With success and nothing but error codes, a library that nobody has asked for those waits for
+            // processes that never come.
+            SpawnOutcome::Failed { .. } => Err("cannot_spawn"),
+        };
+        self.answer((rank, ticket), Answer::Spawned(spawned));
         let waiting = &mut self.spawning.waiting;
         if let Some(at) = waiting.iter().position(|((other, _), _)| *other == rank)
             && let Some((asker, request)) = waiting.remove(at)
@@ -377,6 +359,15 @@ impl Process {
             }
         }
     }
+}
+
+/// For each process that was asked for, in order: libraries count them.
+fn error_codes(request: &SpawnRequest, order: &Order) -> Vec<i32> {
+    let mut errors = Vec::new();
+    for (command, block) in request.commands.iter().zip(&order.blocks) {
+        errors.extend((0..command.size).map(|n| if n < block.size { 0 } else { ERR_SPAWN }));
+    }
+    errors
 }
 
 /// A specification of nothing, for worlds of this job.
