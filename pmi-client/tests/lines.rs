@@ -70,16 +70,16 @@ impl Job {
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(kvs.get_index(index)));
             }
-            Operation::Publish { name, value } => {
-                let is_new = names.insert(name, value).is_none();
+            Operation::Publish { service, value } => {
+                let is_new = names.insert(service.name, value).is_none();
                 session.answer(ticket, Answer::Published(is_new.then_some(()).ok_or("taken")));
             }
-            Operation::Lookup { name } => {
-                let found = names.get(&name).map(Vec::as_slice);
+            Operation::Lookup { service } => {
+                let found = names.get(&service.name).map(Vec::as_slice);
                 session.answer(ticket, Answer::Found(found.ok_or("unknown")));
             }
-            Operation::Unpublish { name } => {
-                let found = names.remove(&name).map(drop);
+            Operation::Unpublish { service } => {
+                let found = names.remove(&service.name).map(drop);
                 session.answer(ticket, Answer::Unpublished(found.ok_or("unknown")));
             }
             Operation::Fence => {
