@@ -151,6 +151,11 @@ impl Run {
         }
     }
 
+    /// A signal has come, and will be an input behind what was said before it.
+    pub fn note_signal(&mut self, signal: i32) {
+        self.forwarded.insert(signal);
+    }
+
     /// Tells a failure whose time has come.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
