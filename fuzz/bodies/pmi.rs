@@ -94,7 +94,12 @@ fn answer(session: &mut Session, ticket: Ticket, operation: &Operation, late: &m
             Answer::GetByIndex((*index < 2).then_some(entry))
         }
         Operation::Publish { .. } => Answer::Published(Ok(())),
-        Operation::Lookup { name } => Answer::Found(Ok(name)),
+        Operation::Lookup { service } => {
+            if let Ok((name, key)) = service.clone().split() {
+                assert!(name.len() + key.map_or(0, |key| key.len()) <= service.name.len() + 256);
+            }
+            Answer::Found(Ok(&service.name))
+        }
         Operation::Unpublish { .. } => Answer::Unpublished(Err("not_found")),
         Operation::Fence => Answer::Fence,
         Operation::Ring { left, right } => Answer::Ring(Ok((right, left))),

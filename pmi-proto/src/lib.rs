@@ -97,6 +97,7 @@ mod input;
 mod keyval;
 mod kvs;
 mod pmi1;
+mod service;
 mod session;
 mod spawn;
 
@@ -112,5 +113,6 @@ pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
 pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
+pub use service::{NameAndKey, Service};
 pub use session::{Answer, Dialect, Facts, Operation, Phase, Session, Ticket};
 pub use spawn::{SpawnCommand, SpawnRequest, Spawned};

@@ -22,6 +22,7 @@
 //!     t-pmi lines RANK LINE...    the same with whole lines; what is answered is a "cmd=" or an "endcmd"
 //!     t-pmi get RANK KEY          that rank prints the value of the key
 //!     t-pmi dead RANK CODE        that rank exits when all are there; the others hear of it and meet in a fence
+//!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up so often: its port, and how long it took
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -30,7 +31,7 @@ use std::net::Shutdown;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, exit};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -48,8 +49,8 @@ fn main() {
         return;
     }
     let chosen = argument(1, 0) == rank();
-    let code: i32 =
-        if ["say", "lines", "get"].contains(&mode.as_str()) { 0 } else { argument(2, 0) };
+    let without_code = ["say", "lines", "get", "lookups"].contains(&mode.as_str());
+    let code: i32 = if without_code { 0 } else { argument(2, 0) };
     let mut client = Client::connect();
     match mode.as_str() {
         "leave" if chosen => exit(code),
@@ -80,7 +81,8 @@ fn main() {
         "dead" => hear_of_death(&mut client, chosen),
         "say" if chosen => say_all(&mut client),
         "lines" if chosen => say_lines(&mut client),
-        "say" | "lines" => {}
+        "lookups" if chosen => lookups(&mut client, argument(2, 1), &argument(3, String::new())),
+        "say" | "lines" | "lookups" => {}
         "grandchild" => leave_grandchild(),
         other => panic!("unknown mode '{other}'"),
     }
@@ -249,6 +251,20 @@ fn waits_for_file(line: &str) -> bool {
     let file = std::path::Path::new(file);
     assert!(comes_true(BOUND, || file.exists()), "{} does not come", file.display());
     true
+}
+
+fn lookups(client: &mut Client, count: usize, service: &str) {
+    let mut answer = String::new();
+    let mut times: Vec<Duration> = (0..count)
+        .map(|_| {
+            let begin = Instant::now();
+            answer = client.ask(&format!("cmd=lookup_name service={service}"));
+            begin.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let [median, worst] = [times[count / 2], times[count - 1]].map(|time| time.as_micros());
+    report(&format!("{answer}\nmedian {median} us, worst {worst} us"));
 }
 
 /// Like a real library, does not rely on ending itself.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{NameWish, Phase as Part};
-use pmi_proto::{Answer, Operation, Phase, ProtocolError, Ticket};
+use mpd_proto::ring::NameKey;
+use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Ticket};
 
 use super::clients::{Client, Heard};
 use super::{Process, Timer};
@@ -103,19 +104,21 @@ impl Process {
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(world.kvs.get_index(index)));
             }
-            Operation::Publish { name, value } => match (text(name), text(value)) {
-                (Some(name), Some(value)) => {
-                    self.ask_for_name((rank, ticket), NameWish::Publish { name, value });
+            Operation::Publish { service, value } => match publication(service, value) {
+                Ok(wish) => self.ask_for_name((rank, ticket), wish),
+                Err(word) => session.answer(ticket, Answer::Published(Err(word))),
+            },
+            Operation::Lookup { service } => match named(service) {
+                Ok((name, key)) => {
+                    self.ask_for_name((rank, ticket), NameWish::Lookup { name, key });
                 }
-                _ => session.answer(ticket, Answer::Published(Err(NO_TEXT))),
+                Err(word) => session.answer(ticket, Answer::Found(Err(word))),
             },
-            Operation::Lookup { name } => match text(name) {
-                Some(name) => self.ask_for_name((rank, ticket), NameWish::Lookup { name }),
-                None => session.answer(ticket, Answer::Found(Err(NO_TEXT))),
-            },
-            Operation::Unpublish { name } => match text(name) {
-                Some(name) => self.ask_for_name((rank, ticket), NameWish::Unpublish { name }),
-                None => session.answer(ticket, Answer::Unpublished(Err(NO_TEXT))),
+            Operation::Unpublish { service } => match named(service) {
+                Ok((name, key)) => {
+                    self.ask_for_name((rank, ticket), NameWish::Unpublish { name, key });
+                }
+                Err(word) => session.answer(ticket, Answer::Unpublished(Err(word))),
             },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
@@ -187,7 +190,20 @@ impl Process {
     }
 }
 
+/// The name that a client means and its key, whose words stay here; or why not, in a word.
+fn named(service: Service) -> Result<(String, Option<NameKey>), &'static str> {
+    let (name, words) = service.split()?;
+    let name = text(name)?;
+    let key = words.map(|words| NameKey::new(&name, &words));
+    Ok((name, key))
+}
+
+fn publication(service: Service, value: Vec<u8>) -> Result<NameWish, &'static str> {
+    let (name, key) = named(service)?;
+    Ok(NameWish::Publish { name, value: text(value)?, key })
+}
+
 /// Names and values travel as text.
-fn text(bytes: Vec<u8>) -> Option<String> {
-    String::from_utf8(bytes).ok()
+fn text(bytes: Vec<u8>) -> Result<String, &'static str> {
+    String::from_utf8(bytes).map_err(|_| NO_TEXT)
 }

@@ -91,14 +91,14 @@ impl Session {
             },
             Command::BarrierIn => self.wait_for(Wanted::Fence, Operation::Fence),
             Command::PublishName { service, port } => {
-                let operation = Operation::Publish { name: service, value: port };
+                let operation = Operation::Publish { service: service.into(), value: port };
                 self.wait_for(Wanted::Publish, operation);
             }
             Command::LookupName { service } => {
-                self.wait_for(Wanted::Lookup, Operation::Lookup { name: service });
+                self.wait_for(Wanted::Lookup, Operation::Lookup { service: service.into() });
             }
             Command::UnpublishName { service } => {
-                self.wait_for(Wanted::Unpublish, Operation::Unpublish { name: service });
+                self.wait_for(Wanted::Unpublish, Operation::Unpublish { service: service.into() });
             }
             Command::Spawn(block) => self.spawn(*block),
             Command::Signal { rank, signal } => {

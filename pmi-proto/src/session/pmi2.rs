@@ -156,12 +156,12 @@ impl Session {
                 check_value(command, &right)?;
                 Act::Ask(Wanted::Ring, Operation::Ring { left, right })
             }
-            Request::Publish { name, port } => {
-                Act::Ask(Wanted::Publish, Operation::Publish { name, value: port })
+            Request::Publish { service, port } => {
+                Act::Ask(Wanted::Publish, Operation::Publish { service, value: port })
             }
-            Request::Lookup { name } => Act::Ask(Wanted::Lookup, Operation::Lookup { name }),
-            Request::Unpublish { name } => {
-                Act::Ask(Wanted::Unpublish, Operation::Unpublish { name })
+            Request::Lookup { service } => Act::Ask(Wanted::Lookup, Operation::Lookup { service }),
+            Request::Unpublish { service } => {
+                Act::Ask(Wanted::Unpublish, Operation::Unpublish { service })
             }
             Request::Spawn(request) => Act::Ask(Wanted::Spawn, Operation::Spawn(request)),
             Request::Signal { rank, signal } => {

@@ -8,6 +8,7 @@ mod growth;
 mod input;
 mod libraries;
 mod links;
+mod many_spawns;
 mod names;
 mod output;
 mod placement;
