@@ -240,7 +240,7 @@ impl Run {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
                     let wait = if self.settings.goes_on { Duration::ZERO } else { TELL_AFTER };
-                    self.untold = Some((now + wait, format!("{place}{failure}")));
+                    self.untold = Some((now + wait, format!("{place}{}", self.told(&failure))));
                 }
             }
             JobNews::Ends { host, ranks, ends } => {
@@ -257,6 +257,16 @@ impl Run {
             }
             JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
             JobNews::Ended { code } => self.finish(code),
+        }
+    }
+
+    /// What a failure is called. Of a program that ran before its job only its parent knows the code.
+    fn told(&self, failure: &Failure) -> String {
+        match failure {
+            Failure::NotFinalized { rank } if self.settings.adopted => {
+                format!("rank {rank}: ended without MPI_Finalize; the job was ended")
+            }
+            failure => failure.to_string(),
         }
     }
 
