@@ -151,6 +151,11 @@ impl Run {
         }
     }
 
+    /// A signal has come, and will be an input behind what was said before it.
+    pub fn note_signal(&mut self, signal: i32) {
+        self.forwarded.insert(signal);
+    }
+
     /// Tells a failure whose time has come.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
@@ -235,7 +240,7 @@ impl Run {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
                     let wait = if self.settings.goes_on { Duration::ZERO } else { TELL_AFTER };
-                    self.untold = Some((now + wait, format!("{place}{failure}")));
+                    self.untold = Some((now + wait, format!("{place}{}", self.told(&failure))));
                 }
             }
             JobNews::Ends { host, ranks, ends } => {
@@ -252,6 +257,16 @@ impl Run {
             }
             JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
             JobNews::Ended { code } => self.finish(code),
+        }
+    }
+
+    /// What a failure is called. Of a program that ran before its job only its parent knows the code.
+    fn told(&self, failure: &Failure) -> String {
+        match failure {
+            Failure::NotFinalized { rank } if self.settings.adopted => {
+                format!("rank {rank}: ended without MPI_Finalize; the job was ended")
+            }
+            failure => failure.to_string(),
         }
     }
 

@@ -167,6 +167,8 @@ impl Session {
             // Whoever sends one may have seen what ranks said: that there is a job has come before.
             self.conn_ready = true;
         }
+        // And what we hear of may have come of one.
+        signals.iter().for_each(|&signal| self.run.note_signal(signal));
         self.hear();
         for signal in signals {
             let gone = signal == libc::SIGHUP && self.had_terminal && !terminal::is_there();

@@ -5,6 +5,7 @@ mod files;
 mod hosts;
 mod job;
 mod programs;
+mod singleton;
 mod texts;
 
 use std::ffi::OsString;
