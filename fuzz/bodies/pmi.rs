@@ -94,11 +94,18 @@ fn answer(session: &mut Session, ticket: Ticket, operation: &Operation, late: &m
             Answer::GetByIndex((*index < 2).then_some(entry))
         }
         Operation::Publish { .. } => Answer::Published(Ok(())),
-        Operation::Lookup { name } => Answer::Found(Ok(name)),
+        Operation::Lookup { service } => {
+            if let Ok((name, key)) = service.clone().split() {
+                assert!(name.len() + key.map_or(0, |key| key.len()) <= service.name.len() + 256);
+            }
+            Answer::Found(Ok(&service.name))
+        }
         Operation::Unpublish { .. } => Answer::Unpublished(Err("not_found")),
         Operation::Fence => Answer::Fence,
         Operation::Ring { left, right } => Answer::Ring(Ok((right, left))),
-        Operation::Connect { .. } | Operation::Disconnect { .. } => Answer::Done(Ok(())),
+        Operation::Connect { .. } | Operation::Disconnect { .. } | Operation::Signal { .. } => {
+            Answer::Done(Ok(()))
+        }
         Operation::Spawn(request) => {
             assert!(!request.commands.is_empty());
             assert!(request.commands.iter().all(|one| one.size > 0 && !one.program.is_empty()));

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use mpd_proto::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
 use mpd_proto::ring::{
-    Address, Claim, DaemonName, DialFailure, GAP, Input, Instance, LinkId, Output, Peer, Purpose,
-    Record, RequestId, Ring, RingConfig, Rules, Seat, Seed, Sheet, Standing, Timing, Token,
+    Address, Claim, DaemonName, DialFailure, GAP, Input, Instance, LinkId, Lock, NameKey, Output,
+    Peer, Purpose, Record, RequestId, Ring, RingConfig, Rules, Seat, Seed, Sheet, Standing, Timing,
+    Token,
 };
 use mpd_proto::{JobId, Time};
 
@@ -147,7 +148,8 @@ impl Owner {
             }
             8 => {
                 let Claim { name, job, .. } = claim(bytes);
-                self.ask(|request| Input::Unpublish { request, name, job });
+                let key = (bytes.byte() & 1 == 0).then(key);
+                self.ask(|request| Input::Unpublish { request, name, job, key });
             }
             9 if bytes.byte() < 8 => self.give(Input::Leave),
             9 => self.give(Input::JobOver(claim(bytes).job)),
@@ -254,9 +256,15 @@ fn record(bytes: &mut Bytes<'_>) -> Record {
     }
 }
 
+/// The key of every name that has one.
+fn key() -> NameKey {
+    NameKey::new("", b"words")
+}
+
 fn claim(bytes: &mut Bytes<'_>) -> Claim {
     let job = JobId::new(number(bytes), name(bytes).as_str()).expect("a job");
-    Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job }
+    let lock = (bytes.byte() & 3 == 0).then(|| Lock::new([bytes.byte(); 16], &key()));
+    Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job, lock }
 }
 
 fn sheet(bytes: &mut Bytes<'_>) -> Sheet {

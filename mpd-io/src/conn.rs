@@ -22,7 +22,7 @@ use nix::sys::socket::{
 const READ_PER_TURN: usize = 1 << 20;
 
 /// Descriptors with one message at most, and those that may wait for their message to be understood.
-const MAX_DESCRIPTORS: usize = 4;
+const MAX_DESCRIPTORS: usize = 8;
 
 /// Messages with descriptors that may wait to be sent.
 const MAX_PASSING: usize = 64;

@@ -7,7 +7,7 @@
 //! - One descriptor, one owner, closed by drop. All are close-on-exec.
 //! - mio is edge-triggered: an owner reads until `WouldBlock` or remembers that it did not.
 //! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
-//! - All `unsafe` of the suite is in `raw.rs`.
+//! - All `unsafe` of the daemons and consoles is in `raw.rs`.
 
 pub mod addresses;
 pub mod cgroup;
@@ -16,6 +16,7 @@ pub mod conn;
 pub mod console;
 pub mod cpus;
 pub mod digest;
+pub mod farend;
 mod inherited;
 pub mod input;
 pub mod ipc;
@@ -25,6 +26,7 @@ pub mod logging;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
+pub mod pidfd;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
@@ -42,5 +44,6 @@ pub mod usage;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, ignore_signal, part_large_blocks, reserve_standard_descriptors, trim_memory,
+    adopt_inherited, close_inherited, ignore_signal, part_large_blocks,
+    reserve_standard_descriptors, trim_memory,
 };

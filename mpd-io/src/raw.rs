@@ -1,4 +1,4 @@
-//! Every `unsafe` block of the suite: the child's half of a spawn, inherited descriptors, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, System V IPC.
 //!
 //! The rules of the child routine: it runs on the parent's memory and stack while the parent is
 //! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe
@@ -303,6 +303,13 @@ pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: it is open, and by our start-up convention nobody else in this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Closes all descriptors but the first three that this process was started with. To be called before it
+/// opens any.
+pub fn close_inherited() {
+    // SAFETY: a system call on numbers; nobody in this process owns what it was started with.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
 /// Takes over a descriptor that the kernel just made for us (received over a socket).

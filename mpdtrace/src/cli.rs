@@ -209,7 +209,9 @@ impl ListjobsCli {
 /// List the names that jobs have published, by which other programs find them.
 ///
 /// A line for each name (MPI_Publish_name): the name in quotes, the job that has it, the host where it was
-/// published, and what it stands for, in quotes. No name means no output. They vanish with their jobs.
+/// published, and what it stands for, in quotes; behind that 'keyed' if only who has its key finds it.
+/// No name means no output. They vanish with their jobs. A program gives a name a key by what stands
+/// behind it, as in 'ocean#key=deep'; the key itself is not shown.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdnames", version, after_help = PLACES)]
 pub struct NamesCli {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use mpd_io::logging::one_line;
 use mpd_proto::JobId;
+use mpd_proto::job::World;
 use mpd_proto::message::{HostedPart, JobPart, JobRef};
 use mpd_proto::ring::DaemonName;
 use serde::Serialize;
@@ -41,14 +42,24 @@ pub fn choose(listing: &mut Listing, wish: &Wish) {
 #[derive(Serialize)]
 struct Process<'a> {
     rank: u32,
+    /// 0 is the one that its job began with.
+    world: u32,
     pid: u32,
     program: &'a str,
+    #[serde(skip)]
+    name: String,
 }
 
 fn processes(part: &JobPart) -> impl Iterator<Item = Process<'_>> {
     part.runs.iter().flat_map(|run| {
         let pairs = run.ranks.ranks().zip(&run.pids);
-        pairs.map(|(rank, pid)| Process { rank: rank.0, pid: *pid, program: &run.program })
+        pairs.map(|(rank, pid)| Process {
+            rank: run.world.map_or(rank, |world| world.own(rank)).0,
+            world: run.world.map_or(0, |world| world.number),
+            pid: *pid,
+            program: &run.program,
+            name: World::name(run.world.as_ref(), rank),
+        })
     })
 }
 
@@ -64,7 +75,7 @@ pub fn blocks(jobs: &[HostedPart]) -> String {
                 ("host", host.to_string()),
                 ("pid", process.pid.to_string()),
                 ("sid", part.manager.to_string()),
-                ("rank", process.rank.to_string()),
+                ("rank", process.name),
                 ("pgm", process.program.to_owned()),
             ];
             for (name, value) in fields {
@@ -132,8 +143,8 @@ pub fn tree(jobs: &[HostedPart]) -> String {
         text.push('\n');
         for Host { host, manager, processes } in hosts {
             text += &format!("  {host}: manager {manager}\n");
-            for Process { rank, pid, program } in processes {
-                text += &one_line(&format!("    rank {rank}: {pid} {program}"));
+            for Process { name, pid, program, .. } in processes {
+                text += &one_line(&format!("    rank {name}: {pid} {program}"));
                 text.push('\n');
             }
         }
@@ -161,7 +172,8 @@ mod tests {
 
     fn part(host: &str, job: &str, alias: Option<&str>, ranks: &str, pids: &[u32]) -> HostedPart {
         let ranks: RankSet = ranks.parse().unwrap();
-        let run = RankRun { program: "a.out\u{1b}".into(), ranks, pids: pids.to_vec() };
+        let run =
+            RankRun { world: None, program: "a.out\u{1b}".into(), ranks, pids: pids.to_vec() };
         let part = JobPart {
             job: job.parse().unwrap(),
             alias: alias.map(str::to_owned),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_io::logging::one_line;
+use mpd_proto::job::World;
 use mpd_proto::message::{ConsoleReply, HostTop, HostUse, JobRef, RankUse, RunUse};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{JobId, Rank};
@@ -90,6 +91,10 @@ pub struct HostRow<'a> {
 pub struct RankRow<'a> {
     job: &'a JobId,
     rank: u32,
+    /// 0 is the one that its job began with.
+    world: u32,
+    #[serde(skip)]
+    name: String,
     host: &'a DaemonName,
     pid: u32,
     state: char,
@@ -148,7 +153,9 @@ impl<'a> View<'a> {
                 |at| counted.get(&key).and_then(|first| per_second(*first, (at, one.written)));
             RankRow {
                 job: key.0,
-                rank: one.rank.0,
+                rank: run.world.map_or(one.rank, |world| world.own(one.rank)).0,
+                world: run.world.map_or(0, |world| world.number),
+                name: World::name(run.world.as_ref(), one.rank),
                 host: key.3,
                 pid: one.pid,
                 state: one.state,
@@ -164,7 +171,7 @@ impl<'a> View<'a> {
             }
         };
         let mut all: Vec<RankRow<'a>> = last.ranks().map(rank).collect();
-        all.sort_by(|a, b| (a.job, a.rank).cmp(&(b.job, b.rank)));
+        all.sort_by_key(|row| (row.job, row.world, row.rank));
         Some(View {
             hosts: last.hosts.iter().map(host).collect(),
             ranks: all,
@@ -230,7 +237,7 @@ impl RankRow<'_> {
         let written = self.written_per_second.map_or_else(|| "-".to_owned(), |b| size(to_bytes(b)));
         vec![
             self.job.to_string(),
-            self.rank.to_string(),
+            self.name.clone(),
             self.host.to_string(),
             self.pid.to_string(),
             self.state.to_string(),
@@ -324,6 +331,7 @@ mod tests {
             written,
         };
         RunUse {
+            world: None,
             job: job.parse().unwrap(),
             alias: None,
             user: "ada".into(),

@@ -279,7 +279,7 @@ fn members_that_could_not_be_told_are_named() {
 /// One process of a job on a host.
 fn running(host: &str, job: &str, alias: Option<&str>, rank: u32, program: &str) -> HostedPart {
     let ranks = RankSet::from_ranges(vec![(rank, rank)]);
-    let run = RankRun { program: program.into(), ranks, pids: vec![100 + rank] };
+    let run = RankRun { world: None, program: program.into(), ranks, pids: vec![100 + rank] };
     let part = JobPart {
         job: job.parse().unwrap(),
         alias: alias.map(str::to_owned),
@@ -602,19 +602,22 @@ fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
 #[test]
 fn mpdnames_lists_names_on_a_line_each_whatever_is_in_them() {
     let daemon = Daemon::new(|_| {
-        let reply = |text: &str, more| {
+        let reply = |text: &str, more: bool| {
             let (job, host) = ("3@h2".parse().unwrap(), name("h2"));
-            let published = Published { name: text.into(), value: "port$1".into(), job, host };
+            let (name, value, keyed) = (text.to_owned(), "port$1".to_owned(), !more);
+            let published = Published { name, value, job, host, keyed };
             Act::Say(ConsoleReply::Names { names: vec![published], more })
         };
         vec![reply("a\nb", true), reply("ocean", false)]
     });
     let text = daemon.run("mpdnames", &[]).good();
-    assert_eq!(text, "\"a\\nb\" 3@h2 h2 \"port$1\"\n\"ocean\" 3@h2 h2 \"port$1\"\n");
+    assert_eq!(text, "\"a\\nb\" 3@h2 h2 \"port$1\"\n\"ocean\" 3@h2 h2 \"port$1\" keyed\n");
     assert_eq!(daemon.asked(), [RingRequest::Names]);
     let value: serde_json::Value =
         serde_json::from_str(&daemon.run("mpdnames", &["--json"]).good()).unwrap();
     assert_eq!(value["names"][1]["name"], "ocean");
+    let keyed = [&value["names"][0]["keyed"], &value["names"][1]["keyed"]];
+    assert_eq!(keyed, [false, true]);
 }
 
 #[test]
@@ -633,6 +636,7 @@ fn mpdtop_prints_what_three_samples_tell() {
             written: 0,
         };
         let run = RunUse {
+            world: None,
             job: "1@h1".parse().unwrap(),
             alias: None,
             user: "ada".into(),

@@ -167,6 +167,7 @@ impl<'a> Argsets<'a> {
             preload: self.job.preload,
             placement: self.job.placement(),
             spawn_policy: self.job.spawn_policy(),
+            adopted: false,
         };
         match spec.check() {
             Ok(()) => Ok(spec),

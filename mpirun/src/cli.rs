@@ -17,9 +17,10 @@ use crate::demand::Demand;
 pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
+use crate::singleton::Call;
 pub use crate::usage::Usage;
 use crate::usage::plain;
-use crate::{dryrun, help};
+use crate::{dryrun, help, singleton};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub enum Request {
 pub struct Run {
     /// The job.
     pub spec: JobSpec,
+    /// The program that is its one rank, if that runs already.
+    pub call: Option<Call>,
     /// Of what a ring for this job alone would be made.
     pub demand: Demand,
     /// Which reports of exit codes are wanted.
@@ -63,10 +66,11 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if caller.arguments.is_empty() {
         return Err(Usage::syntax("there is no program to run"));
     }
-    let sections = scan::sections(&arguments(caller))?;
+    let mut sections = scan::sections(&arguments(caller))?;
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
+    let call = Call::take(&mut sections)?;
     let mut argsets = Argsets::new(caller);
     let with_file = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::ConfigFile);
     let count = sections.len();
@@ -85,13 +89,16 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         }
         read_programs(&mut argsets, &file)?;
     }
-    let (spec, demand) = argsets.finish()?;
+    let (mut spec, demand) = argsets.finish()?;
+    if call.is_some() {
+        singleton::prepare(&mut spec);
+    }
     let exits = argsets.job.exits();
     if argsets.job.dry_run {
         return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
     let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
-    Ok(Request::Run(Box::new(Run { spec, demand, exits, trace, verbose })))
+    Ok(Request::Run(Box::new(Run { spec, call, demand, exits, trace, verbose })))
 }
 
 /// The words of the command line. What `mpdexec` stands for is written in front.

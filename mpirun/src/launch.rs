@@ -15,6 +15,7 @@ use mpd_proto::message::{Opening, VERSION};
 
 use crate::cli::Run;
 use crate::private::{self, Private, Started};
+use crate::singleton::Adopted;
 
 /// A submitted job.
 #[derive(Debug)]
@@ -34,12 +35,16 @@ pub enum Submission {
     Interrupted(i32),
 }
 
-/// Submits the job with our standard output and error. Where it runs may depend on whether daemons were
+/// Submits the job with our standard output and error, and the program that runs already if there is one. Where it runs may depend on whether daemons were
 /// started for it, so that is put into its specification.
 ///
 /// # Errors
 /// No daemon and none can be started, or its directory is not to be trusted.
-pub fn submit(job: &mut Run, signals: &mut Signals) -> Result<Submission> {
+pub fn submit(
+    job: &mut Run,
+    adopted: Option<Adopted>,
+    signals: &mut Signals,
+) -> Result<Submission> {
     let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
     let daemon = match rundir.connect() {
         // Somebody sits where our daemon would be: we can do without one.
@@ -59,7 +64,7 @@ pub fn submit(job: &mut Run, signals: &mut Signals) -> Result<Submission> {
             }
         }
     };
-    if let Err(error) = send(&mut conn, job) {
+    if let Err(error) = send(&mut conn, job, adopted) {
         drop(conn);
         private.wait();
         return Err(error);
@@ -67,7 +72,7 @@ pub fn submit(job: &mut Run, signals: &mut Signals) -> Result<Submission> {
     Ok(Submission::Done(Submitted { conn, private }))
 }
 
-fn send(conn: &mut Conn, job: &Run) -> Result<()> {
+fn send(conn: &mut Conn, job: &Run, adopted: Option<Adopted>) -> Result<()> {
     let encoded = job.spec.encode();
     if encoded.len() > MAX_SPEC {
         bail!(
@@ -80,9 +85,10 @@ fn send(conn: &mut Conn, job: &Run) -> Result<()> {
         std::io::stdout().as_fd().try_clone_to_owned(),
         std::io::stderr().as_fd().try_clone_to_owned(),
     ];
-    let outputs =
-        outputs.into_iter().collect::<Result<_, _>>().context("cannot pass our output")?;
-    conn.send_with(&opening, outputs)?;
+    let outputs = outputs.into_iter().collect::<Result<Vec<_>, _>>();
+    let mut passed = outputs.context("cannot pass our output")?;
+    passed.extend(adopted.into_iter().flat_map(|Adopted { pmi, process }| [pmi, process]));
+    conn.send_with(&opening, passed)?;
     conn.send_bulk(Kind::Spec, &encoded);
     conn.flush().context("cannot reach the daemon")
 }

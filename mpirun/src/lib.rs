@@ -28,6 +28,7 @@ pub mod ring;
 pub mod run;
 pub mod scan;
 pub mod session;
+pub mod singleton;
 pub mod suggest;
 pub mod terminal;
 pub mod trace;

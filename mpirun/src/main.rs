@@ -51,8 +51,13 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
 
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let began = wall();
+    if job.call.is_some() {
+        // What the program that forked us had open is none of ours, and may be waited for to be closed.
+        mpd_io::close_inherited();
+    }
     let mut signals = session::catch_signals()?;
-    let submitted = match launch::submit(&mut job, &mut signals)? {
+    let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;
+    let submitted = match launch::submit(&mut job, adopted, &mut signals)? {
         Submission::Done(submitted) => submitted,
         Submission::Interrupted(signal) => {
             return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));

@@ -87,6 +87,8 @@ pub enum Key {
     Processes,
     /// `-rr`: hosts take ranks in turn.
     RoundRobin,
+    /// `-pmi_args`: the one rank is a program that runs already.
+    Singleton,
     /// `-soft`.
     Soft,
     /// `-spawn-policy`.
@@ -380,6 +382,8 @@ pub static OPTIONS: &[Opt] = {
         "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
     opt(Job, Key::TraceHops, &["trace-hops"], &[],
         "say how many times the words of the launch were passed on"),
+    opt(Job, Key::Singleton, &["pmi_args"], &["PORT", "INTERFACE", "KEY", "PID"],
+        "serve the program that waits at PORT; MPI libraries run this in programs started without mpirun"),
     opt(Job, Key::Version, &["V", "version"], &[],
         "print the version").of(Instead),
     opt(Job, Key::Help, &["h", "help"], &[],

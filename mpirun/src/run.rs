@@ -22,6 +22,7 @@ const SIGQUIT: i32 = 3;
 const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGTSTP: i32 = 20;
+const SIGWINCH: i32 = 28;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Settings {
     pub goes_on: bool,
     /// Tell the job's id.
     pub verbose: bool,
+    /// The one rank is a program that has started us, and is in our process group.
+    pub adopted: bool,
     /// Tell how many times the words of the launch were passed on.
     pub hops: bool,
 }
@@ -129,6 +132,7 @@ impl Run {
         match input {
             Input::News(news) => self.news(now, news),
             Input::Signal(signal) => self.signal(signal),
+            Input::TerminalGone if self.settings.adopted => self.signal(SIGHUP),
             Input::TerminalGone => {
                 self.forwarded.insert(SIGHUP);
                 self.send(JobInput::HangUp);
@@ -220,12 +224,13 @@ impl Run {
             }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
-                if std::mem::take(&mut self.suspending) {
+                // We go on beside a program that stops: nobody would wake us when it is killed.
+                if std::mem::take(&mut self.suspending) && !self.settings.adopted {
                     self.outputs.push_back(Output::Stop);
                 }
             }
             JobNews::Failed { host, failure } => {
-                self.cut_short |= !matches!(failure, Failure::Rank { .. });
+                self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
@@ -253,10 +258,15 @@ impl Run {
     /// A single program that exits as it likes, a reader that left, and a signal that the user sent
     /// are no news to the user.
     fn is_worth_telling(&self, failure: &Failure) -> bool {
-        match failure {
-            Failure::Rank { end: RankEnd::Exited(_), .. } => self.settings.size > 1,
+        match failure.bare() {
+            Failure::Rank { end: RankEnd::Exited(_), .. } => {
+                self.settings.size > 1 || failure != failure.bare()
+            }
             Failure::Rank { end: RankEnd::Signaled { signal, .. }, .. } => {
                 !self.forwarded.contains(&i32::from(*signal))
+            }
+            Failure::NotFinalized { .. } if self.settings.adopted => {
+                ![SIGINT, SIGQUIT, SIGHUP].iter().any(|signal| self.forwarded.contains(signal))
             }
             Failure::OutputClosed | Failure::Interrupted { .. } => false,
             _ => true,
@@ -278,12 +288,17 @@ impl Run {
 
     fn signal(&mut self, signal: i32) {
         self.forwarded.insert(signal);
+        if self.settings.adopted && matches!(signal, SIGINT | SIGQUIT | SIGHUP | SIGWINCH) {
+            // The terminal has sent it to the program, too, which decides what becomes of it.
+            return;
+        }
         let input = match signal {
             SIGINT => JobInput::Interrupt,
             SIGTSTP => {
                 self.suspending = true;
                 JobInput::Suspend
             }
+            SIGCONT if self.settings.adopted => JobInput::Resume,
             // Our own coming back from a stop is told by `continued`.
             SIGCONT if std::mem::take(&mut self.just_continued) => return,
             _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
@@ -314,7 +329,13 @@ mod tests {
     use super::*;
 
     fn run(size: u32) -> Run {
-        let mut run = Run::new(Settings { size, goes_on: false, verbose: false, hops: false });
+        let mut run = Run::new(Settings {
+            size,
+            goes_on: false,
+            verbose: false,
+            adopted: false,
+            hops: false,
+        });
         assert_eq!(told(&mut run, started()), []);
         run
     }
@@ -326,10 +347,22 @@ mod tests {
 
     #[test]
     fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
+        let mut run = Run::new(Settings {
+            size: 1,
+            goes_on: false,
+            verbose: false,
+            adopted: false,
+            hops: false,
+        });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
-        let mut run = Run::new(Settings { size: 1, goes_on: false, verbose: false, hops: false });
+        let mut run = Run::new(Settings {
+            size: 1,
+            goes_on: false,
+            verbose: false,
+            adopted: false,
+            hops: false,
+        });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 
@@ -389,6 +422,31 @@ mod tests {
         let forwarded = Output::Send(JobInput::Signal { signal: 1 });
         assert_eq!(told(&mut run, Input::Signal(SIGHUP)), [forwarded]);
         assert_eq!(told(&mut run, Input::TerminalGone), [Output::Send(JobInput::HangUp)]);
+    }
+
+    #[test]
+    fn what_the_terminal_sends_reaches_a_program_without_us() {
+        let settings =
+            Settings { size: 1, goes_on: false, verbose: false, adopted: true, hops: false };
+        let mut run = Run::new(settings);
+        assert_eq!(told(&mut run, Input::Signal(SIGINT)), []);
+        assert_eq!(told(&mut run, started()), []);
+        for input in [Input::Signal(SIGQUIT), Input::Signal(SIGWINCH), Input::TerminalGone] {
+            assert_eq!(told(&mut run, input), []);
+        }
+        let ended = Output::Send(JobInput::Signal { signal: 15 });
+        assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [ended]);
+        // What it has spawned stops with it, and we do not.
+        let suspend = Output::Send(JobInput::Suspend);
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [suspend]);
+        assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), []);
+        let resume = Output::Send(JobInput::Resume);
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [resume]);
+        // It died of what its user did.
+        let failure = Failure::NotFinalized { rank: Rank(0) };
+        told(&mut run, Input::News(JobNews::Failed { host: "h1".into(), failure }));
+        let end = Input::News(JobNews::Ended { code: 1 });
+        assert_eq!(told(&mut run, end), [Output::Finish(1)]);
     }
 
     #[test]

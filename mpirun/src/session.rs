@@ -98,6 +98,7 @@ pub fn accompany(
         size: spec.size(),
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
         verbose: *verbose,
+        adopted: spec.adopted,
         hops: trace.hops,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;

@@ -10,6 +10,7 @@ pub use crate::error::Refusal;
 use crate::input::{InputBuffer, TooLong};
 use crate::limits::MAX_REPLY;
 pub use crate::pmi1::reply::{IndexedEntry, Reply, Setting};
+use crate::spawn::SpawnRequest;
 
 /// The client's side of one conversation.
 ///
@@ -160,6 +161,52 @@ impl Default for Client {
     }
 }
 
+/// Requests of many lines, and those that only MPD answers.
+impl Client {
+    /// Wants a job started.
+    pub fn spawn(&self, request: &SpawnRequest) -> Vec<u8> {
+        let mut blocks = Vec::new();
+        let decimal = |number: usize| number.to_string().into_bytes();
+        for (index, command) in request.commands.iter().enumerate() {
+            block_line(&mut blocks, "mcmd", b"spawn");
+            block_line(&mut blocks, "nprocs", command.size.to_string().as_bytes());
+            block_line(&mut blocks, "execname", &command.program);
+            block_line(&mut blocks, "totspawns", &decimal(request.commands.len()));
+            block_line(&mut blocks, "spawnssofar", &decimal(index + 1));
+            for (number, argument) in command.args.iter().enumerate() {
+                block_line(&mut blocks, &format!("arg{}", number + 1), argument);
+            }
+            block_line(&mut blocks, "argcnt", &decimal(command.args.len()));
+            block_line(&mut blocks, "preput_num", &decimal(request.preput.len()));
+            for (number, (key, value)) in request.preput.iter().enumerate() {
+                block_line(&mut blocks, &format!("preput_key_{number}"), key);
+                block_line(&mut blocks, &format!("preput_val_{number}"), value);
+            }
+            block_line(&mut blocks, "info_num", &decimal(command.info.len()));
+            for (number, (key, value)) in command.info.iter().enumerate() {
+                block_line(&mut blocks, &format!("info_key_{number}"), key);
+                block_line(&mut blocks, &format!("info_val_{number}"), value);
+            }
+            blocks.extend_from_slice(b"endcmd\n");
+        }
+        blocks
+    }
+
+    /// Wants a signal sent to a rank of the job.
+    pub fn signal_rank(&self, rank: u32, signal: i32) -> Vec<u8> {
+        let (rank, signal) = (rank.to_string(), signal.to_string());
+        line("mpd_signal", &[("rank", rank.as_bytes()), ("signal", signal.as_bytes())])
+    }
+}
+
+fn block_line(blocks: &mut Vec<u8>, key: &str, value: &[u8]) {
+    debug_assert!(!value.contains(&b'\n'), "a value is one line");
+    blocks.extend_from_slice(key.as_bytes());
+    blocks.push(b'=');
+    blocks.extend_from_slice(value);
+    blocks.push(b'\n');
+}
+
 fn line(name: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
     let mut line = format!("cmd={name}").into_bytes();
     for (key, value) in pairs {
@@ -180,6 +227,7 @@ fn line(name: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spawn::SpawnCommand;
 
     #[test]
     fn requests_are_written_as_mpich_writes_them() {
@@ -214,5 +262,35 @@ mod tests {
         line.push(b'\n');
         client.receive(&line);
         assert!(matches!(client.poll_reply(), Some(Reply::NotUnderstood(_))));
+    }
+
+    #[test]
+    fn a_spawn_is_a_block_for_each_program() {
+        let pair = |key: &str, value: &str| (key.into(), value.into());
+        let first = SpawnCommand {
+            program: b"bin/a".into(),
+            args: vec![b"x y".into(), Vec::new()],
+            size: 2,
+            info: vec![pair("wdir", "/tmp")],
+        };
+        let second = SpawnCommand { program: b"b".into(), size: 1, ..SpawnCommand::default() };
+        let request =
+            SpawnRequest { commands: vec![first, second], preput: vec![pair("PORT", "p#1")] };
+        let blocks = Client::new().spawn(&request);
+        let expected = "mcmd=spawn\nnprocs=2\nexecname=bin/a\ntotspawns=2\nspawnssofar=1\narg1=x y\narg2=\n\
+            argcnt=2\npreput_num=1\npreput_key_0=PORT\npreput_val_0=p#1\ninfo_num=1\ninfo_key_0=wdir\n\
+            info_val_0=/tmp\nendcmd\nmcmd=spawn\nnprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\n\
+            preput_num=1\npreput_key_0=PORT\npreput_val_0=p#1\ninfo_num=0\nendcmd\n";
+        assert_eq!(String::from_utf8(blocks).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_signal_for_a_rank_is_answered_by_yes_or_no() {
+        let mut client = Client::new();
+        assert_eq!(client.signal_rank(7, 10), b"cmd=mpd_signal rank=7 signal=10\n");
+        client.receive(b"cmd=mpd_signal_result rc=0\ncmd=mpd_signal_result rc=-1 msg=no\n");
+        let refusal = Refusal { rc: -1, msg: b"no".into() };
+        assert_eq!(client.poll_reply(), Some(Reply::SignalResult(Ok(()))));
+        assert_eq!(client.poll_reply(), Some(Reply::SignalResult(Err(refusal))));
     }
 }

@@ -61,6 +61,7 @@
 //!   `protocol2.txt`. A client may change its dialect by another `init`, while nothing is open.
 //! * `init` again, with or without a finalize before it; `finalize` again; anything at all after
 //!   finalize, since other processes may have inherited the descriptor by then.
+//! * A process that was started without a manager and called for one: [`singleton`].
 //! * An abort passes while an answer is outstanding, if it comes next.
 //!
 //! # What is refused, and how
@@ -96,6 +97,7 @@ mod input;
 mod keyval;
 mod kvs;
 mod pmi1;
+mod service;
 mod session;
 mod spawn;
 
@@ -104,11 +106,13 @@ pub mod limits;
 pub mod pairs;
 pub mod pmi2;
 pub mod process_mapping;
+pub mod singleton;
 
 pub use attributes::NodeAttributes;
 pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
 pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
+pub use service::{NameAndKey, Service};
 pub use session::{Answer, Dialect, Facts, Operation, Phase, Session, Ticket};
 pub use spawn::{SpawnCommand, SpawnRequest, Spawned};

@@ -99,5 +99,10 @@ pub const MAX_MAPPING: usize = 900;
 /// Three small numbers can describe 10^19 ranks; this is far above any job and fits in memory.
 pub const MAX_MAPPED_RANKS: usize = 1 << 20;
 
+/// Longest key of a published name.
+///
+/// As long as such a name may be; whatever is hard to guess is shorter.
+pub const MAX_SERVICE_KEY: usize = 256;
+
 /// How many bytes of a client's text are repeated in an error or in a reply's `msg`.
 pub(crate) const MAX_EXCERPT: usize = 64;

@@ -5,7 +5,7 @@ mod manager;
 use manager::{KVSNAME, Manager, facts};
 use pmi_proto::limits::{MAX_FRAME, MAX_OUTPUT};
 use pmi_proto::pmi2::{Client, Content, Reply, Request, Response};
-use pmi_proto::{Operation, Phase, Session, SpawnCommand, SpawnRequest};
+use pmi_proto::{Operation, Phase, Service, Session, SpawnCommand, SpawnRequest};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -27,6 +27,11 @@ fn spawn() -> impl Strategy<Value = Request> {
         .prop_map(|(commands, preput)| Request::Spawn(SpawnRequest { commands, preput }))
 }
 
+fn service() -> impl Strategy<Value = Service> {
+    let info = vec((bytes(9), bytes(9)), 0..3);
+    (bytes(9), info).prop_map(|(name, info)| Service { name, info })
+}
+
 fn any_request() -> impl Strategy<Value = Request> {
     let jobid = prop_oneof![Just(KVSNAME.into()), Just(b"kvs_parent".to_vec()), bytes(5)];
     prop_oneof![
@@ -42,9 +47,9 @@ fn any_request() -> impl Strategy<Value = Request> {
         ("[a-c]", any::<bool>())
             .prop_map(|(key, wait)| { Request::GetNodeAttribute { key: key.into_bytes(), wait } }),
         key().prop_map(|key| Request::GetJobAttribute { key }),
-        (bytes(9), bytes(9)).prop_map(|(name, port)| Request::Publish { name, port }),
-        bytes(9).prop_map(|name| Request::Lookup { name }),
-        bytes(9).prop_map(|name| Request::Unpublish { name }),
+        (service(), bytes(9)).prop_map(|(service, port)| Request::Publish { service, port }),
+        service().prop_map(|service| Request::Lookup { service }),
+        service().prop_map(|service| Request::Unpublish { service }),
         spawn(),
         (bytes(9), bytes(9)).prop_map(|(left, right)| Request::Ring { left, right }),
         (any::<i32>(), any::<bool>(), bytes(9)).prop_map(|(code, world, message)| Request::Abort {

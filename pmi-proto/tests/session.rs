@@ -442,3 +442,17 @@ fn an_answer_nobody_asked_for_is_the_caller_s_error() {
     session.answer(ticket, Answer::Fence);
     session.answer(ticket, Answer::Fence);
 }
+
+#[test]
+fn a_singleton_is_welcomed_and_its_put_of_nothing_is_no_mistake() {
+    let mut session = Session::of_singleton(facts());
+    let welcome = format!(
+        "cmd=singinit_info rc=0 versionok=yes stdio=no kvsname={KVSNAME}\n{INIT_REPLY}cmd=put_result rc=0\n"
+    );
+    session.receive(format!("{INIT}\ncmd=put kvsname= key= value=\n").as_bytes());
+    assert_eq!(String::from_utf8_lossy(session.output()), welcome);
+    assert_eq!(poll(&mut session), Some(FIRST));
+    assert_eq!(poll(&mut session), None);
+    session.receive(b"cmd=put kvsname= key=a value=1\n");
+    assert!(matches!(poll(&mut session), Some(Operation::Misbehaved { fatal: false, .. })));
+}

@@ -51,6 +51,13 @@ pub(crate) fn count_output(command: &mut Command) -> Result<usize, String> {
     Ok(count)
 }
 
+/// Runs a program that writes nothing, without a pipe.
+pub(crate) fn wait_for(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    succeed(&mut command.spawn().map_err(|error| error.to_string())?)
+}
+
 /// Several writers into one pipe.
 pub(crate) struct Writers {
     program: Vec<String>,

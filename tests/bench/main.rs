@@ -5,6 +5,7 @@
 //!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, less the start
 //!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
 //!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
+//!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!
 //! Runs of all contestants alternate, and who begins changes; the table shows medians, minima and
 //! the ratio of the medians. It is Markdown. Nothing is decided here: budgets are DESIGN.md 7's.
@@ -36,8 +37,9 @@ fn main() -> ExitCode {
         "pmi" => pmi,
         "jobs" => jobs,
         "ring" => ring,
+        "spawn" => spawn,
         _ => {
-            println!("usage: t-bench start|stdout|pmi|jobs|ring [NAME=VALUE...]");
+            println!("usage: t-bench start|stdout|pmi|jobs|ring|spawn [NAME=VALUE...]");
             return ExitCode::from(2);
         }
     };
@@ -193,5 +195,30 @@ fn ring(options: &Options) -> Result<(), String> {
         let per_hop = |m: Duration| m.as_secs_f64() * 1e6 / f64::from(hops);
         println!("{}", contest::table(&results, "us per hop", per_hop));
     }
+    Ok(())
+}
+
+/// Each run is a job whose one rank spawns a light client `count` times, the start of that job included.
+fn spawn(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let count = options.number("count", 200)?;
+    let client = programs::beside("t-spawn")?;
+    let mut contest =
+        Contest::new(format!("{count} spawns of one light client, one after the other"));
+    let alone = client.clone();
+    contest.add("floor: fork, exec and wait", move || {
+        contest::time(|| (0..count).try_for_each(|_| floor::wait_for(&alone, &["quiet"])))
+    });
+    let spawns = count.to_string();
+    for launcher in Launcher::all(&ring) {
+        let name = launcher.name.clone();
+        let program = [client.as_str(), "many", &spawns, "1", &client, "quiet"];
+        let mut command = launcher.command(1, &[], &program);
+        contest.add(&name, move || contest::time(|| floor::run(&mut command)));
+    }
+    let results = contest.run(options.number("repetitions", 5)?);
+    let spawns = u32::try_from(count).map_err(|_| "too many spawns")?;
+    let rate = |time: Measured| f64::from(spawns) / time.as_secs_f64();
+    println!("{}", contest::table(&results, "spawns/s", rate));
     Ok(())
 }

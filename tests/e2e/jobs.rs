@@ -17,6 +17,7 @@ fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
     let mut manager = host.register();
     let ranks = 3000;
     let run = RankRun {
+        world: None,
         program: "solver".to_owned(),
         ranks: RankSet::from_ranges((0..ranks).map(|rank| (2 * rank, 2 * rank)).collect()),
         pids: (1..=ranks).collect(),

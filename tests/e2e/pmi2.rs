@@ -111,6 +111,35 @@ fn names_are_the_same_in_both_dialects() {
 }
 
 #[test]
+fn the_key_of_a_name_stands_in_the_info_or_behind_the_name() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let lines = [
+        "name-publish;name=my svc;port=p;infokeycount=2;infokey0=a;infoval0=b;infokey1=mpd_key;infoval1=d;;p;",
+        "name-lookup;name=my svc;infokeycount=0;",
+        "name-lookup;name=my svc#key=d;;p;",
+        "name-lookup;name=my svc;infokeycount=1;infokey0=mpd_key;infoval0=d;",
+        "name-lookup;name=my svc;infokeycount=1;infokey0=mpd_key;",
+        "name-lookup;name=my svc#key=x;infokeycount=1;infokey0=mpd_key;infoval0=x;",
+        "name-unpublish;name=my svc#key=;",
+        "name-unpublish;name=my svc#key=d;",
+        "name-unpublish;name=my svc#key=d;;p;",
+    ];
+    let output = suite.ranks(1, "t-pmi2", &["say", "0"]).args(lines).output();
+    output.code(0).prints(
+        "name-publish-response;rc=0;\n\
+         name-lookup-response;rc=1;errmsg=service_not_found;\n\
+         name-lookup-response;port=p;value=p;rc=0;\n\
+         name-lookup-response;rc=1;errmsg=service_not_found;\n\
+         name-lookup-response;rc=-1;errmsg=missing_attribute;\n\
+         name-lookup-response;rc=1;errmsg=two_keys;\n\
+         name-unpublish-response;rc=1;errmsg=key_is_empty;\n\
+         name-unpublish-response;rc=1;errmsg=service_not_found;\n\
+         name-unpublish-response;rc=0;\n",
+    );
+}
+
+#[test]
 fn a_program_with_slurm_s_library_makes_every_call() {
     let Some(directory) = setting("MPD_TEST_PMI2_DIR") else {
         return skip("Slurm's libpmi2 is not there");

@@ -1,108 +1,232 @@
-//! Real MPI libraries whose ranks start further ones.
+//! Ranks that spawn others, as a client sees it on its descriptor.
 
-use crate::mpi::{Library, libraries_with_ports};
-use crate::run::Run;
+use nix::sys::signal::Signal;
+
+use crate::run::{Output, Run};
 use crate::suite::Suite;
 
-fn with_each(check: impl Fn(&Suite, &Library)) {
-    for library in libraries_with_ports() {
+/// The lines of one command of a spawn, and its place among so many.
+pub(crate) fn command(
+    (number, of): (usize, usize),
+    size: u32,
+    words: &[&str],
+    info: &[(&str, &str)],
+) -> Vec<String> {
+    let [program, arguments @ ..] = words else { panic!("no program") };
+    let mut lines = vec![
+        "mcmd=spawn".to_owned(),
+        format!("nprocs={size}"),
+        format!("execname={program}"),
+        format!("totspawns={of}"),
+        format!("spawnssofar={number}"),
+        format!("argcnt={}", arguments.len()),
+    ];
+    lines.extend((1..).zip(arguments).map(|(n, word)| format!("arg{n}={word}")));
+    lines.push("preput_num=1".to_owned());
+    lines.push("preput_key_0=PARENT_ROOT_PORT_NAME".to_owned());
+    lines.push("preput_val_0=tag#0$of the parent$".to_owned());
+    lines.push(format!("info_num={}", info.len()));
+    for (n, (key, value)) in info.iter().enumerate() {
+        lines.extend([format!("info_key_{n}={key}"), format!("info_val_{n}={value}")]);
+    }
+    lines.push("endcmd".to_owned());
+    lines
+}
+
+/// The lines of a spawn of one program.
+pub(crate) fn one(size: u32, words: &[&str], info: &[(&str, &str)]) -> Vec<String> {
+    command((1, 1), size, words, info)
+}
+
+/// A job of one rank that says these lines, with options in front.
+fn job(suite: &Suite, options: &[&str], lines: &[Vec<String>]) -> Run {
+    let helper = suite.program("t-pmi");
+    let words = options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]);
+    suite.mpirun(words).args(lines.concat())
+}
+
+/// Runs it through a daemon of its own; nothing is left.
+fn spawned(options: &[&str], lines: impl Fn(&Suite) -> Vec<Vec<String>>) -> Output {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = job(&suite, options, &lines(&suite)).output();
+    suite.only_the_daemon_is_left();
+    output
+}
+
+const DONE: &str = "cmd=spawn_result rc=0 errcodes=";
+const FAILED: &str = "cmd=spawn_result rc=-1 msg=cannot_spawn\n";
+
+#[test]
+fn spawned_ranks_are_a_world_of_their_own() {
+    let output = spawned(&["-l"], |suite| vec![one(3, &[&suite.program("t-pmi"), "hello"], &[])]);
+    output.code(0);
+    let lines = output.sorted_lines();
+    assert!(output.out().contains(&format!("0: {DONE}0,0,0\n")), "{output}");
+    let hellos = lines.iter().filter(|line| line.contains("hello"));
+    for (rank, line) in hellos.enumerate() {
+        let said = format!("{rank},1: hello rank {rank} of 3 appnum 0 universe ");
+        assert!(line.starts_with(&said) && line.ends_with("_1"), "{output}");
+    }
+}
+
+#[test]
+fn spawned_ranks_exchange_keys_and_do_all_that_others_do() {
+    let output = spawned(&[], |suite| {
+        let helper = suite.program("t-pmi");
+        let modes = [&["put-fence-get-all", "5"][..], &["fences", "20"], &["again"], &["index"]];
+        modes.iter().map(|mode| one(4, &[&[&*helper][..], mode].concat(), &[])).collect()
+    });
+    output.code(0).quiet();
+    for said in ["pmi ok ", "fences ok ", "again ok ", "index ok "] {
+        assert_eq!(output.out().matches(said).count(), 4, "{said}: {output}");
+    }
+}
+
+#[test]
+fn programs_of_one_spawn_are_one_world_with_numbers_of_their_own() {
+    let output = spawned(&["-l"], |suite| {
+        let helper = suite.program("t-pmi");
+        let hello = [&*helper, "hello"];
+        vec![command((1, 2), 1, &hello, &[]), command((2, 2), 2, &hello, &[("appnum", "7")])]
+    });
+    output.code(0).quiet();
+    assert!(output.out().contains("0,1: hello rank 0 of 3 appnum 0 "), "{output}");
+    for rank in [1, 2] {
+        assert!(output.out().contains(&format!("hello rank {rank} of 3 appnum 7 ")), "{output}");
+    }
+}
+
+#[test]
+fn what_the_parent_put_beforehand_is_got_by_its_children() {
+    let output = spawned(&[], |suite| {
+        vec![one(1, &[&suite.program("t-pmi"), "get", "0", "PARENT_ROOT_PORT_NAME"], &[])]
+    });
+    output.code(0).quiet();
+    assert!(output.out().contains("tag#0$of the parent$\n"), "{output}");
+}
+
+#[test]
+fn arguments_and_hints_arrive_as_they_were_given() {
+    let output = spawned(&[], |suite| {
+        let directory = suite.new_directory("elsewhere");
+        let show = "echo \"$PWD|$GREETING|$PMI_SPAWNED|$#|$1|$2|$3\"; cat";
+        let words = ["sh", "-c", show, "sh", "a b", "", "x=y \\\"q\\\""];
+        let info =
+            [("wdir", &*directory), ("env", "GREETING=good day"), ("soft", "1:2"), ("x y", "z")];
+        vec![one(4, &words, &info)]
+    });
+    output.code(0).quiet();
+    let line = "/elsewhere|good day|1|3|a b||x=y \\\"q\\\"\n";
+    assert_eq!(output.out().matches(line).count(), 2, "{output}");
+    assert!(output.out().contains(&format!("{DONE}0,0,42,42\n")), "{output}");
+}
+
+#[test]
+fn programs_are_searched_beside_the_directory_and_where_path_says() {
+    let output = spawned(&[], |suite| {
+        let directory = suite.new_directory("programs");
+        let script = format!("{directory}/greet");
+        std::fs::write(&script, "#!/bin/sh\necho greetings\n").expect("a script");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).expect("chmod");
+        vec![
+            one(1, &["greet"], &[("path", &directory)]),
+            one(1, &["./greet"], &[("wdir", &directory)]),
+        ]
+    });
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("greetings\n").count(), 2, "{output}");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error_for_the_spawner_and_not_for_the_job() {
+    let output = spawned(&[], |_| {
+        vec![
+            [command((1, 2), 1, &["true"], &[]), command((2, 2), 2, &["./missing"], &[])].concat(),
+            one(1, &["true"], &[]),
+        ]
+    });
+    output.code(0).brief();
+    let said = ["spawn by rank 0", "cannot execute \"./missing\": No such file or directory"];
+    output.says(&said);
+    assert_eq!(output.out(), format!("{FAILED}{DONE}0\n"), "{output}");
+}
+
+#[test]
+fn a_hint_that_cannot_be_followed_refuses_the_spawn_with_a_reason() {
+    for (hint, reason) in [
+        (("hosts", "nobody-knows-me"), "nobody-knows-me"),
+        (("mpd_policy", "best"), "not rr, load or pack"),
+        (("soft", "7"), "no number up to 2"),
+        (("hostfile", "/no/such/file"), "/no/such/file: No such file or directory"),
+        (("arch", "pdp11"), "the hosts of this ring are"),
+    ] {
+        let output = spawned(&[], |_| vec![one(2, &["true"], &[hint])]);
+        output.code(0).brief().says(&["spawn by rank 0: ", reason]);
+        assert!(!output.out().contains("errcodes=0"), "{hint:?}: {output}");
+    }
+}
+
+#[test]
+fn children_without_mpi_do_not_hold_their_spawner_up() {
+    let output = spawned(&[], |_| (0..20).map(|_| one(2, &["true"], &[])).collect());
+    output.code(0).quiet();
+    assert_eq!(output.out(), format!("{DONE}0,0\n").repeat(20));
+}
+
+#[test]
+fn a_failure_in_a_spawned_world_ends_the_job_and_is_told() {
+    let output = spawned(&[], |suite| {
+        let never = format!("until={}", suite.path("never").display());
+        vec![one(2, &["sh", "-c", "exit $((PMI_RANK * 3))"], &[]), vec![never]]
+    });
+    output.code(3).brief().says(&["world 1: rank 1", "code 3"]);
+}
+
+#[test]
+fn a_child_that_leaves_its_world_waiting_ends_the_job() {
+    let output = spawned(&[], |suite| {
+        let never = format!("until={}", suite.path("never").display());
+        vec![one(2, &[&suite.program("t-pmi"), "no-finalize", "1", "0"], &[]), vec![never]]
+    });
+    output.code(1).says(&["world 1: rank 1"]);
+}
+
+#[test]
+fn the_job_lasts_until_its_last_world_has_ended() {
+    let output = spawned(&[], |suite| {
+        let file = suite.path("go").display().to_string();
+        let wait = format!("until [ -e {file} ]; do sleep 0.01; done; echo last");
+        vec![one(1, &["sh", "-c", &wait], &[]), one(1, &["touch", &file], &[])]
+    });
+    output.code(0).quiet();
+    assert!(output.out().ends_with("last\n"), "{output}");
+}
+
+#[test]
+fn control_c_and_the_loss_of_mpirun_end_spawned_ranks_too() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         let suite = Suite::new();
         suite.start_daemon();
-        check(&suite, &library);
+        let never = format!("until={}", suite.path("never").display());
+        let sleep = ["sh", "-c", "echo here; exec sleep 60"];
+        let job = job(&suite, &[], &[one(3, &sleep, &[]), vec![never]]).start();
+        crate::run::wait_until("three sleepers", || suite.running("sleep").len() == 3);
+        job.send(signal);
+        let output = job.wait();
+        assert!(signal == Signal::SIGKILL || output.exit_code() != Some(0), "{output}");
         suite.only_the_daemon_is_left();
     }
 }
 
-/// tests/mpi/spawn.c on so many ranks.
-fn spawn(suite: &Suite, library: &Library, ranks: &str, words: &[&str]) -> Run {
-    let run = suite.mpirun(["-n", ranks]).arg(library.program("spawn")).args(words);
-    library.dress_for_ports(run).deadline(120)
-}
-
 #[test]
-fn spawned_ranks_are_a_world_of_their_own_and_reach_their_parents() {
-    with_each(|suite, library| {
-        let output = spawn(suite, library, "2", &["one", "3"]).output();
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
-        for (rank, line) in lines[..3].iter().enumerate() {
-            assert!(line.starts_with(&format!("child {rank} of 3 appnum 0 in ")), "{output}");
-            assert!(line.ends_with("/work: [args] -"), "{output}");
-        }
-        assert_eq!(lines[3], "spawn: 5 together", "{output}");
-    });
-}
-
-#[test]
-fn two_programs_are_spawned_with_awkward_arguments() {
-    with_each(|suite, library| {
-        let output = spawn(suite, library, "1", &["two"]).output();
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
-        assert!(lines[0].starts_with("child 0 of 3 appnum 0 "), "{output}");
-        let awkward = r#": [args] [a b] [] [x=y] ["q"] [back\slash] -"#;
-        assert!(lines[0].ends_with(awkward), "{output}");
-        for (rank, line) in (1..=2).zip(&lines[1..]) {
-            assert!(line.starts_with(&format!("child {rank} of 3 appnum 1 ")), "{output}");
-            assert!(line.ends_with(": [args] [second] -"), "{output}");
-        }
-        assert_eq!(lines[3], "spawn: 4 together, errors 0 0 0", "{output}");
-    });
-}
-
-#[test]
-fn hints_of_a_spawn_are_followed_and_unknown_ones_ignored() {
-    with_each(|suite, library| {
-        suite.new_directory("work/below");
-        let hints = ["wdir=below", "env=SPAWN_TEST=sky blue", "appnum=7", "tea=green one"];
-        let words = [&["one", "1"][..], &hints].concat();
-        let output = spawn(suite, library, "1", &words).output();
-        let lines = output.code(0).quiet().sorted_lines();
-        assert!(lines[0].starts_with("child 0 of 1 appnum 7 in "), "{}: {output}", library.name);
-        assert!(lines[0].ends_with("/work/below: [args] sky blue"), "{output}");
-        for (soft, together) in [("soft=1:3", 4), ("soft=2", 3), ("soft=1:5:4", 6)] {
-            let output = spawn(suite, library, "1", &["one", "5", soft]).output();
-            let said = format!("spawn: {together} together\n");
-            assert!(output.code(0).quiet().out().ends_with(&said), "{soft}: {output}");
-        }
-    });
-}
-
-#[test]
-fn a_program_that_cannot_be_spawned_is_an_error_of_all_who_wanted_it() {
-    with_each(|suite, library| {
-        for mode in ["missing", "half"] {
-            let output = spawn(suite, library, "2", &[mode]).output();
-            let lines = output.code(0).says(&["spawn by rank 0", "no-such-program"]).sorted_lines();
-            let said = ["spawn: rank 0: an error", "spawn: rank 1: an error"];
-            assert_eq!(lines, said, "{}: {output}", library.name);
-            suite.only_the_daemon_is_left();
-        }
-    });
-}
-
-#[test]
-fn a_spawn_that_fails_ends_a_job_that_does_not_ask_for_errors() {
-    with_each(|suite, library| {
-        for (hint, named) in [
-            ("wdir=/no-such-directory", "/no-such-directory: No such file or directory"),
-            ("host=no-such-host", "not in the ring: no-such-host"),
-            ("soft=9", "no number up to 2"),
-            ("mpd_policy=best", "not rr, load or pack"),
-        ] {
-            let output = spawn(suite, library, "2", &["one", "2", hint]).output();
-            output.failed().says(&["spawn by rank 0", named]);
-            suite.only_the_daemon_is_left();
-        }
-    });
-}
-
-#[test]
-fn who_was_spawned_may_spawn() {
-    with_each(|suite, library| {
-        let output = spawn(suite, library, "1", &["nested", "3"]).output();
-        let said = (1..=3).map(|depth| format!("spawn: depth {depth}: 2 together"));
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
-    });
+fn where_others_go_on_they_hear_who_has_failed() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let words = ["-on-failure=continue", "-n", "3", &suite.program("t-pmi"), "dead", "1", "5"];
+    let output = suite.mpirun(words).output();
+    output.code(5);
+    assert_eq!(output.out(), "dead 1\ndead 1\n", "{output}");
+    suite.only_the_daemon_is_left();
 }

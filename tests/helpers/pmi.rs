@@ -19,6 +19,10 @@
 //!     t-pmi interrupted           says "ready RANK" and waits for SIGINT, then meets all in a fence
 //!     t-pmi say RANK LINE...      that rank sends these lines, each behind "cmd=", and prints the answers; in
 //!                                 the place of a line "until=FILE" waits for that file
+//!     t-pmi lines RANK LINE...    the same with whole lines; what is answered is a "cmd=" or an "endcmd"
+//!     t-pmi get RANK KEY          that rank prints the value of the key
+//!     t-pmi dead RANK CODE        that rank exits when all are there; the others hear of it and meet in a fence
+//!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up so often: its port, and how long it took
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -27,7 +31,7 @@ use std::net::Shutdown;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, exit};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -45,10 +49,12 @@ fn main() {
         return;
     }
     let chosen = argument(1, 0) == rank();
-    let code: i32 = if mode == "say" { 0 } else { argument(2, 0) };
+    let without_code = ["say", "lines", "get", "lookups"].contains(&mode.as_str());
+    let code: i32 = if without_code { 0 } else { argument(2, 0) };
     let mut client = Client::connect();
     match mode.as_str() {
         "leave" if chosen => exit(code),
+        "dead" => block(Signal::SIGUSR1),
         "chunks" => client.byte_by_byte = true,
         _ => {}
     }
@@ -70,13 +76,21 @@ fn main() {
         "no-finalize" | "leave" | "abort" | "garbage" | "huge-line" | "close" => client.fence(),
         "finalize-then" => {}
         "interrupted" => interrupted(&mut client),
+        "get" if chosen => report(&client.get(&argument(2, String::new()))),
+        "get" => {}
+        "dead" => hear_of_death(&mut client, chosen),
         "say" if chosen => say_all(&mut client),
-        "say" => {}
+        "lines" if chosen => say_lines(&mut client),
+        "lookups" if chosen => lookups(&mut client, argument(2, 1), &argument(3, String::new())),
+        "say" | "lines" | "lookups" => {}
         "grandchild" => leave_grandchild(),
         other => panic!("unknown mode '{other}'"),
     }
     if chosen && ["garbage", "huge-line", "close"].contains(&mode.as_str()) {
         std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
+    }
+    if chosen && mode == "dead" {
+        exit(code);
     }
     client.finalize();
     if chosen && mode == "finalize-then" {
@@ -95,12 +109,29 @@ fn hello(client: &mut Client) {
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
 }
 
+fn block(signal: Signal) {
+    SigSet::from_iter([signal]).thread_block().expect("sigprocmask");
+}
+
+fn wait_for(signal: Signal) {
+    SigSet::from_iter([signal]).wait().expect("sigwait");
+}
+
+fn hear_of_death(client: &mut Client, dies: bool) {
+    assert_eq!(client.get("PMI_dead_processes"), "");
+    client.fence();
+    if dies {
+        return;
+    }
+    wait_for(Signal::SIGUSR1);
+    report(&format!("dead {}", client.get("PMI_dead_processes")));
+    client.fence();
+}
+
 fn interrupted(client: &mut Client) {
-    let mut awaited = SigSet::empty();
-    awaited.add(Signal::SIGINT);
-    awaited.thread_block().expect("sigprocmask");
+    block(Signal::SIGINT);
     report(&format!("ready {}", rank()));
-    awaited.wait().expect("sigwait");
+    wait_for(Signal::SIGINT);
     client.fence();
     report(&format!("saved {}", rank()));
 }
@@ -192,14 +223,48 @@ fn unknown(client: &mut Client) {
 
 fn say_all(client: &mut Client) {
     for line in std::env::args().skip(3) {
-        match line.strip_prefix("until=") {
-            Some(file) => {
-                let file = std::path::Path::new(file);
-                assert!(comes_true(BOUND, || file.exists()), "{} does not come", file.display());
-            }
-            None => report(&client.ask(&format!("cmd={line}"))),
+        if !waits_for_file(&line) {
+            report(&client.ask(&format!("cmd={line}")));
         }
     }
+}
+
+fn say_lines(client: &mut Client) {
+    let (mut of, mut number) = (String::new(), String::new());
+    for line in std::env::args().skip(3) {
+        match line.split_once('=') {
+            Some(("totspawns", count)) => count.clone_into(&mut of),
+            Some(("spawnssofar", count)) => count.clone_into(&mut number),
+            _ => {}
+        }
+        if waits_for_file(&line) {
+        } else if line.starts_with("cmd=") || (line == "endcmd" && number == of) {
+            report(&client.ask(&line));
+        } else {
+            client.send(&line);
+        }
+    }
+}
+
+fn waits_for_file(line: &str) -> bool {
+    let Some(file) = line.strip_prefix("until=") else { return false };
+    let file = std::path::Path::new(file);
+    assert!(comes_true(BOUND, || file.exists()), "{} does not come", file.display());
+    true
+}
+
+fn lookups(client: &mut Client, count: usize, service: &str) {
+    let mut answer = String::new();
+    let mut times: Vec<Duration> = (0..count)
+        .map(|_| {
+            let begin = Instant::now();
+            answer = client.ask(&format!("cmd=lookup_name service={service}"));
+            begin.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let [median, worst] = [times[count / 2], times[count - 1]].map(|time| time.as_micros());
+    report(&format!("{answer}\nmedian {median} us, worst {worst} us"));
 }
 
 /// Like a real library, does not rely on ending itself.

@@ -2,7 +2,7 @@
 //! partitions, frozen hosts. Eight hosts unless MPD_RIG_HOSTS says otherwise, booted from the first one unless
 //! MPD_RIG_ENTRY gives the number of another; whom the tests hurt counts from there. With
 //! MPD_RIG_KILL_FIRST=1 the daemon of that host is killed before the lines of a test. `scripts/rig-full` runs
-//! the ring's part with 64 hosts, `scripts/rig-jobs` that of jobs.
+//! the ring's part with 64 hosts, `scripts/rig-jobs` that of jobs, `scripts/rig-spawns` that of processes that spawn.
 //!
 //! A bound in a test is a multiple of what is promised; what was measured is printed. Without root or
 //! the tools of the rig, the tests say so and pass.
@@ -17,6 +17,7 @@ mod jobs;
 mod matrix;
 mod mistakes;
 mod mpi;
+mod names;
 #[expect(dead_code, reason = "of the tests on one host; not all of it is needed here")]
 #[path = "../e2e/process.rs"]
 mod process;
@@ -29,4 +30,6 @@ mod rig;
 )]
 #[path = "../e2e/run.rs"]
 mod run;
+mod spawn_faults;
+mod spawns;
 mod streams;

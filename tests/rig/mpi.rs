@@ -16,7 +16,7 @@ const LIBRARIES: [(&str, &str, &str); 2] = [
 ];
 
 /// What the hosts must see of this machine, since they have a /tmp of their own.
-fn test_environment() -> Vec<String> {
+pub(crate) fn test_environment() -> Vec<String> {
     let directory = setting("MPD_TEST_MPICH4_DIR").or_else(|| setting("MPD_TEST_MPICH5_DIR"));
     let above = directory.as_deref().and_then(|d| Path::new(d).parent());
     above.map(|path| path.display().to_string()).into_iter().collect()

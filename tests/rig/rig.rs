@@ -29,8 +29,9 @@ pub(crate) struct Rig {
     share: tempfile::TempDir,
     /// Further directories that the hosts see.
     more: Vec<String>,
-    /// Size of each host's /tmp.
+    /// Size of each host's /tmp, and of its /dev/shm.
     room: Option<&'static str>,
+    memory: Option<&'static str>,
     _alone: Flock<File>,
 }
 
@@ -41,6 +42,8 @@ pub(crate) struct Wish {
     pub(crate) hosts: Option<usize>,
     /// Size of each host's /tmp.
     pub(crate) room: Option<&'static str>,
+    /// Size of each host's /dev/shm.
+    pub(crate) memory: Option<&'static str>,
     /// Directories of this machine that the hosts see besides.
     pub(crate) share: Vec<String>,
 }
@@ -73,7 +76,7 @@ pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
 
 impl Rig {
     fn new(wish: Wish) -> Self {
-        let Wish { hosts, room, share: more } = wish;
+        let Wish { hosts, room, memory, share: more } = wish;
         let (hosts, entry) = match hosts {
             Some(hosts) => (hosts, 1),
             None => (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1)),
@@ -86,7 +89,7 @@ impl Rig {
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
         let first = vec![0; hosts];
-        let mut rig = Self { hosts, entry, name, first, share, more, room, _alone: alone };
+        let mut rig = Self { hosts, entry, name, first, share, more, room, memory, _alone: alone };
         rig.control(&["up", &hosts.to_string()]);
         rig.look_up();
         rig
@@ -135,6 +138,9 @@ impl Rig {
             .stdin(Stdio::null());
         if let Some(room) = self.room {
             command.env("RIG_TMP_SIZE", room);
+        }
+        if let Some(memory) = self.memory {
+            command.env("RIG_SHM_SIZE", memory);
         }
         command
     }

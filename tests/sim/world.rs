@@ -407,7 +407,7 @@ impl World {
         let number = self.last_request + 1;
         let job = JobId::new(number, self.hosts[host].name.as_str()).expect("a job");
         let value = format!("port {number}");
-        let claim = Claim { name: name.to_owned(), value, job: job.clone() };
+        let claim = Claim { name: name.to_owned(), value, job: job.clone(), lock: None };
         self.watch.names.asked(RequestId(number), &claim);
         self.request(host, |request| Input::Publish { request, claim });
         job
@@ -415,7 +415,7 @@ impl World {
 
     pub(crate) fn unpublish(&mut self, host: usize, name: &str, job: JobId) {
         let name = name.to_owned();
-        self.request(host, |request| Input::Unpublish { request, name, job });
+        self.request(host, |request| Input::Unpublish { request, name, job, key: None });
     }
 
     pub(crate) fn lap(&mut self, host: usize, laps: u32, trace: bool) -> RequestId {

@@ -13,7 +13,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +49,7 @@ impl JobSpec {
         w.flag(self.preload);
         self.placement.encode(&mut w);
         w.choice(&SpawnPolicy::ALL, self.spawn_policy);
+        w.flag(self.adopted);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -92,6 +93,7 @@ impl JobSpec {
         let preload = r.flag()?;
         let placement = PlacementSpec::decode(&mut r)?;
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
+        let adopted = r.flag()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -118,6 +120,7 @@ impl JobSpec {
             preload,
             placement,
             spawn_policy,
+            adopted,
         })
     }
 }
@@ -393,6 +396,7 @@ mod tests {
                 print_rank_map: true,
             },
             spawn_policy: SpawnPolicy::Pack,
+            adopted: true,
         }
     }
 

@@ -180,6 +180,14 @@ impl Failure {
         Self::InWorld { number: world.number, failure: Box::new(self) }
     }
 
+    /// The same without its world.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::InWorld { failure, .. } => failure,
+            failure => failure,
+        }
+    }
+
     /// Whether the text should be preceded by the host concerned.
     pub fn names_host(&self) -> bool {
         !matches!(

@@ -58,6 +58,8 @@ pub struct JobSpec {
     pub placement: PlacementSpec,
     /// Where processes run that its ranks spawn.
     pub spawn_policy: SpawnPolicy,
+    /// Whether its one rank is a process that runs already, and was passed with the specification.
+    pub adopted: bool,
 }
 
 /// One program and the ranks that run it.
@@ -202,6 +204,11 @@ pub enum Misfit {
         /// Processes of a group.
         group: u32,
     },
+    /// A process that runs already cannot be what was asked for.
+    #[error(
+        "a program that runs already is one process, whose input and file cannot be given to it"
+    )]
+    Adopted,
     /// Not the name of a host.
     #[error("{0:?} is not the name of a host")]
     Host(String),
@@ -264,6 +271,10 @@ impl JobSpec {
         }
         text("the directory for temporary files", &self.tmpdir)?;
         let size = self.size();
+        let is_fed = self.stdin.greatest().is_some() || self.stdin_switch;
+        if self.adopted && (size != 1 || is_fed || self.preload) {
+            return Err(Misfit::Adopted);
+        }
         match self.stdin.greatest() {
             Some(rank) if rank.0 >= size => Err(Misfit::StdinRank(rank, size)),
             _ => Ok(()),

@@ -48,6 +48,14 @@ impl World {
         Rank(self.first.0.saturating_add(own.0))
     }
 
+    /// How people call a rank of the job: by its number, and that of its world if it was spawned.
+    pub fn name(of: Option<&Self>, rank: Rank) -> String {
+        match of {
+            Some(world) if world.number > 0 => format!("{},{}", world.own(rank), world.number),
+            _ => rank.to_string(),
+        }
+    }
+
     /// All its ranks, numbered through the job.
     pub fn ranks(&self) -> RankSet {
         match self.size {
@@ -128,6 +136,8 @@ mod tests {
         assert!(world.contains(Rank(12)) && !world.contains(Rank(13)) && !world.contains(Rank(9)));
         assert_eq!((world.own(Rank(12)), world.in_job(Rank(2))), (Rank(2), Rank(12)));
         assert_eq!(world.ranks().to_string(), "10-12");
+        assert_eq!(World::name(Some(&world), Rank(11)), "1,2");
+        assert_eq!(World::name(None, Rank(11)), "11");
     }
 
     #[test]

@@ -30,7 +30,10 @@ pub struct Frame {
 impl Frame {
     /// A word to a manager below.
     pub fn down(word: &Down) -> Self {
-        Self::word(if is_release(word) { TreeKind::Fence } else { TreeKind::Control }, word)
+        Self::word(
+            if is_in_order_with_keys(word) { TreeKind::Fence } else { TreeKind::Control },
+            word,
+        )
     }
 
     /// A word to the manager above. Its texts have at most [`MAX_TEXT`] bytes and its lists
@@ -110,7 +113,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, Inva
     Ok(Some(match (kind, from) {
         (TreeKind::Control | TreeKind::Fence, Side::Above) => {
             let word = parse(&frame)?;
-            if is_release(&word) != (kind == TreeKind::Fence) {
+            if is_in_order_with_keys(&word) != (kind == TreeKind::Fence) {
                 return Err(InvalidFrame::Word("out of order with keys".into()));
             }
             return Ok((word != Down::Pulse).then_some(Heard::Down(word)));
@@ -139,8 +142,8 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
     serde_json::from_slice(json).map_err(|e| InvalidFrame::Word(e.to_string()))
 }
 
-const fn is_release(word: &Down) -> bool {
-    matches!(word, Down::Release { .. })
+const fn is_in_order_with_keys(word: &Down) -> bool {
+    matches!(word, Down::Release { .. } | Down::World { .. })
 }
 
 const fn is_entered(word: &Up) -> bool {

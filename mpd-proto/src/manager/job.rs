@@ -170,6 +170,7 @@ impl Job {
             }
             Up::Prepared { first } => self.world_prepared(first),
             Up::Begun { first } => self.world_begun(first),
+            Up::Bond { from, number, joined } => self.roll.bond(from, number, joined),
             Up::Interrupt { from, rank, signal } => self.interrupt_rank(from, rank, signal),
             Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
@@ -296,9 +297,7 @@ impl Job {
         if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
             self.timers.stop(Timer::Stop);
             self.command(Down::Continue);
-            for plan in std::mem::take(&mut self.held) {
-                self.spawn(plan);
-            }
+            self.spawn_held();
         }
     }
 
@@ -343,6 +342,7 @@ impl Job {
         if std::mem::take(&mut self.suspended) {
             self.suspend(now);
         }
+        self.spawn_held();
     }
 
     fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {
@@ -482,7 +482,9 @@ impl Job {
 
     fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
         self.fail_rank(rank, failure);
-        self.end_for_failure(now);
+        if self.phase != Phase::Running || !self.end_part(rank) {
+            self.end_for_failure(now);
+        }
     }
 
     /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.

@@ -147,6 +147,15 @@ pub enum Input {
     Begun(Rank),
     /// Something of a world cannot be started here.
     WorldFailed(Rank, Failure),
+    /// A rank here says that its world and another one, by its number, share their fate or do not.
+    Bond {
+        /// Who says so.
+        from: Rank,
+        /// The number of the other world.
+        number: u32,
+        /// Whether they do.
+        joined: bool,
+    },
     /// A rank here wants another one of the job signaled.
     InterruptRank {
         /// Who wants it.
@@ -290,6 +299,9 @@ impl Manager {
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),
             Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
+            Input::Bond { from, number, joined } => {
+                branch.hear_here(now, Up::Bond { from, number, joined });
+            }
             Input::InterruptRank { from, rank, signal } => {
                 branch.hear_here(now, Up::Interrupt { from, rank, signal });
             }

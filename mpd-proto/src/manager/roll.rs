@@ -1,6 +1,6 @@
 //! The roll of a job: every rank of every world that lives, as the root knows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::Rank;
 use crate::job::{Failure, Parts, RankEnd, Shares, World};
@@ -51,6 +51,8 @@ pub(super) struct Entry {
     members: Vec<Member>,
     living: u32,
     fence: Fence,
+    /// It is being ended, whatever becomes of the others.
+    is_given_up: bool,
     /// None for the world that the job began with.
     pub(super) spawned: Option<Spawned>,
 }
@@ -61,7 +63,7 @@ pub(super) struct Ended {
     /// The first rank of its world.
     pub(super) first: Rank,
     pub(super) pmi: Pmi,
-    /// Its world could not be started.
+    /// Its world could not be started, or is being ended.
     pub(super) is_unwanted: bool,
 }
 
@@ -71,6 +73,8 @@ pub(super) struct Roll {
     /// By first rank. The first world stays, the others go when they have ended.
     worlds: BTreeMap<Rank, Entry>,
     living: u32,
+    /// Pairs of worlds that share their fate, by their first ranks.
+    bonds: BTreeSet<(Rank, Rank)>,
 }
 
 impl Roll {
@@ -81,7 +85,7 @@ impl Roll {
             (place, share.ranks.clone())
         };
         let parts = Parts((0..).zip(shares.iter()).map(part).collect());
-        let mut roll = Self { worlds: BTreeMap::new(), living: 0 };
+        let mut roll = Self { worlds: BTreeMap::new(), living: 0, bonds: BTreeSet::new() };
         roll.add(World::of_job(size), parts, None);
         roll
     }
@@ -93,6 +97,7 @@ impl Roll {
             fence: Fence::of(&world.ranks()),
             world,
             parts,
+            is_given_up: false,
             spawned,
         };
         self.living += world.size;
@@ -156,7 +161,7 @@ impl Roll {
         let ended = Ended {
             first: entry.world.first,
             pmi: entry.members[own].pmi,
-            is_unwanted: entry.spawned.as_ref().is_some_and(is_failed),
+            is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
         };
         self.living -= 1;
         Some(ended)
@@ -167,7 +172,58 @@ impl Roll {
         let entry = self.worlds.get(&first)?;
         let stage = entry.spawned.as_ref()?.stage;
         let is_over = entry.living == 0 && matches!(stage, Stage::Running | Stage::Failed);
-        if is_over { self.worlds.remove(&first) } else { None }
+        if !is_over {
+            return None;
+        }
+        // Whom it joined stay joined.
+        let bonds = std::mem::take(&mut self.bonds);
+        let (own, mut rest): (BTreeSet<_>, BTreeSet<_>) =
+            bonds.into_iter().partition(|&(one, other)| one == first || other == first);
+        let others: Vec<Rank> =
+            own.into_iter().map(|(one, other)| if one == first { other } else { one }).collect();
+        rest.extend(others.windows(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))));
+        self.bonds = rest;
+        self.worlds.remove(&first)
+    }
+
+    /// The world of a rank and the one of that number share their fate, or do not.
+    pub(super) fn bond(&mut self, rank: Rank, number: u32, joined: bool) {
+        let one = self.world_of(rank);
+        let mut worlds = self.worlds.values().map(|entry| entry.world);
+        let other = worlds.find(|world| world.number == number);
+        let (Some(one), Some(other)) = (one, other) else { return };
+        let pair = (one.first.min(other.first), one.first.max(other.first));
+        if !joined {
+            self.bonds.remove(&pair);
+        } else if pair.0 != pair.1 {
+            self.bonds.insert(pair);
+        }
+    }
+
+    /// The worlds that share the fate of a rank, if others have ranks that live.
+    pub(super) fn part_of(&self, rank: Rank) -> Option<BTreeSet<Rank>> {
+        let mut part = BTreeSet::from([self.world_of(rank)?.first]);
+        loop {
+            let before = part.len();
+            for &(one, other) in &self.bonds {
+                if part.contains(&one) || part.contains(&other) {
+                    part.extend([one, other]);
+                }
+            }
+            if part.len() == before {
+                break;
+            }
+        }
+        let lives = |entry: &&Entry| entry.living > 0 && !entry.is_given_up;
+        let mut living = self.worlds.values().filter(lives);
+        living.any(|entry| !part.contains(&entry.world.first)).then_some(part)
+    }
+
+    /// The end of that world is no failure any more.
+    pub(super) fn give_up(&mut self, first: Rank) {
+        if let Some(entry) = self.worlds.get_mut(&first) {
+            entry.is_given_up = true;
+        }
     }
 
     /// These ranks, of one world, wait in its fence. Says which world that is.

@@ -24,11 +24,11 @@ use crate::ring::DaemonName;
 impl Job {
     /// A world has found its place.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
-        if self.phase != Phase::Running {
-            // Nobody is left who could want it.
-            return;
+        if self.phase > Phase::Running {
+            return self.refuse_spawn(plan.spawner);
         }
-        if self.suspended {
+        // A rank may be quick, and others not started yet.
+        if self.phase < Phase::Running || self.suspended {
             return self.held.push(plan);
         }
         let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
@@ -42,7 +42,15 @@ impl Job {
         let stage = Stage::Preparing;
         let spawned = Spawned { stage, spawner, kvsname, failure: None };
         self.roll.add(world, parts.clone(), Some(spawned));
+        self.roll.bond(spawner, world.number, true);
         self.command(Down::World { world, parts });
+    }
+
+    /// Worlds that had to wait.
+    pub(super) fn spawn_held(&mut self) {
+        for plan in std::mem::take(&mut self.held) {
+            self.spawn(plan);
+        }
     }
 
     /// A world has found no place.
@@ -108,6 +116,16 @@ impl Job {
             "spawn by rank {spawner_in}: host {member}: {failure}"
         )));
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank } });
+    }
+
+    /// Ends the worlds that share the fate of a rank, if there are others: says whether that is so.
+    pub(super) fn end_part(&mut self, rank: Rank) -> bool {
+        let Some(worlds) = self.roll.part_of(rank) else { return false };
+        for first in worlds {
+            self.roll.give_up(first);
+            self.command(Down::EndWorld { first });
+        }
+        true
     }
 
     /// A host is lost. If it joined for spawned worlds and none of them runs there, only those that are

@@ -96,6 +96,8 @@ pub struct Published {
     pub job: JobId,
     /// The daemon through which it was published.
     pub host: DaemonName,
+    /// Whether only who has its key finds it.
+    pub keyed: bool,
 }
 
 /// Daemon to console. After a submission that is accepted the daemon says nothing more: the

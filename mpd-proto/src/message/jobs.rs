@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::JobId;
+use crate::job::World;
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 
@@ -61,9 +62,12 @@ impl fmt::Display for JobRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankRun {
+    /// Their world, if it was spawned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<World>,
     /// As the user wrote it.
     pub program: String,
-    /// Which ranks.
+    /// Which ranks, numbered through the job.
     pub ranks: RankSet,
     /// The process id of each, in the order of the ranks.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
@@ -123,6 +127,7 @@ mod tests {
     #[test]
     fn a_run_with_another_number_of_pids_than_ranks_is_unsound() {
         let run = |ranks: RankSet, pids: &[u32]| RankRun {
+            world: None,
             program: "a".to_owned(),
             ranks,
             pids: pids.to_vec(),

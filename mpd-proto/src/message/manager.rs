@@ -11,7 +11,7 @@ use crate::message::order::Launch;
 use crate::message::trace::Span;
 use crate::placement::spawn::SpawnWish;
 use crate::rankset::RankSet;
-use crate::ring::{DaemonName, Instance};
+use crate::ring::{DaemonName, Instance, NameKey};
 
 /// First message on a connection to the daemon's Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,6 +168,11 @@ pub enum ManagerReport {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
     },
+    /// All ranks of a spawned world have ended, some of which ran here.
+    Forgotten {
+        /// The world's first rank.
+        first: Rank,
+    },
     /// Which ranks can receive standard input if they are told to: of the root manager, once its ranks
     /// are started and for each new daemon.
     Receivers {
@@ -224,16 +229,25 @@ pub enum NameWish {
         name: String,
         /// What it stands for.
         value: String,
+        /// Only who has this key is to find it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<NameKey>,
     },
     /// What it stands for.
     Lookup {
         /// The name.
         name: String,
+        /// The key that it was published with: what was published otherwise is not wanted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<NameKey>,
     },
     /// Nobody is to find it any more.
     Unpublish {
         /// The name.
         name: String,
+        /// The key that it was published with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<NameKey>,
     },
 }
 
@@ -245,7 +259,7 @@ pub enum NameAnswer {
     Done,
     /// Found.
     Value(String),
-    /// There is no such name, or not of this job.
+    /// There is no such name, or not with that key, or not of this job.
     Unknown,
     /// Somebody has published it before.
     Taken,

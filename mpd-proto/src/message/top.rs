@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
+use crate::job::World;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS};
 use crate::ring::DaemonName;
 
@@ -29,7 +30,7 @@ pub struct HostUse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankUse {
-    /// Which.
+    /// Which, numbered through the job.
     pub rank: Rank,
     /// Its process.
     pub pid: u32,
@@ -55,6 +56,9 @@ pub struct RunUse {
     pub alias: Option<String>,
     /// Whose it is.
     pub user: String,
+    /// Their world, if it was spawned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<World>,
     /// As the user wrote it.
     pub program: String,
     /// When that was, by the same clock as [`HostUse::at_us`].

@@ -48,7 +48,7 @@ pub struct Preload {
 pub enum Class {
     /// Commands and words: never held back.
     Control,
-    /// Fences with their keys and values.
+    /// Fences with their keys and values, and worlds that are spawned.
     Collective,
     /// Standard error, by credit.
     Err,
@@ -67,7 +67,7 @@ pub enum Class {
 pub enum TreeKind {
     /// One [`Down`] or [`Up`].
     Control,
-    /// One [`Down::Release`] or [`Up::Entered`], in order with keys.
+    /// One [`Down::Release`], [`Down::World`] or [`Up::Entered`], in order with keys and pieces of worlds.
     Fence,
     /// Keys and values that were put since the last fence, behind the first rank of the world as four
     /// bytes, big-endian.
@@ -80,8 +80,7 @@ pub enum TreeKind {
     Spec,
     /// The next piece of a program: its number as four bytes, big-endian, and the bytes.
     File,
-    /// A piece of what is to be known of a world that is spawned: [`crate::message::WorldPiece`]. It
-    /// stays in order with commands and words.
+    /// A piece of what is to be known of a world that is spawned: [`crate::message::WorldPiece`].
     World,
 }
 
@@ -120,8 +119,8 @@ impl TreeKind {
     /// Its class.
     pub const fn class(self) -> Class {
         match self {
-            Self::Control | Self::World => Class::Control,
-            Self::Fence | Self::Keys => Class::Collective,
+            Self::Control => Class::Control,
+            Self::Fence | Self::Keys | Self::World => Class::Collective,
             Self::Output(Stream::Out) => Class::Out,
             Self::Output(Stream::Err) => Class::Err,
             Self::Stdin => Class::In,
@@ -331,6 +330,15 @@ pub enum Up {
     Begun {
         /// The world's first rank.
         first: Rank,
+    },
+    /// A rank says that its world and another one of the job share their fate no more, or do again.
+    Bond {
+        /// Who says so.
+        from: Rank,
+        /// The number of the other world.
+        number: u32,
+        /// Whether they do.
+        joined: bool,
     },
     /// A rank wants another one signaled.
     Interrupt {

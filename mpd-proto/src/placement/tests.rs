@@ -65,6 +65,7 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
         preload: false,
         placement,
         spawn_policy: SpawnPolicy::default(),
+        adopted: false,
     }
 }
 

@@ -20,6 +20,7 @@ mod lap;
 mod leave;
 mod links;
 mod list;
+mod lock;
 mod member;
 mod names;
 mod owner;
@@ -48,6 +49,7 @@ pub use member::{
     Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, Record, Seat, Standing,
 };
 
+pub use lock::{Lock, NameKey, SALT};
 pub use names::{Claim, MAX_CLAIMS, MAX_NAME, MAX_SHEET, MAX_SHEETS, MAX_VALUE, Sheet};
 pub use publish::Publication;
 
@@ -120,6 +122,8 @@ pub enum Input {
         name: String,
         /// The job that published it through this daemon.
         job: JobId,
+        /// The key that it was published with.
+        key: Option<NameKey>,
     },
     /// A job is over: what it published through this daemon vanishes.
     JobOver(JobId),
@@ -196,7 +200,7 @@ pub enum Output {
     Unpublished {
         /// Whose.
         request: RequestId,
-        /// Whether that job had published it through this daemon.
+        /// Whether that job had published it through this daemon, with that key.
         found: bool,
     },
     /// A name that was published here is another's: two halves of a ring met, and each had it.
@@ -322,7 +326,9 @@ impl Ring {
             Input::Answered(id, answer) => self.answered(now, id, answer),
             Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
             Input::Publish { request, claim } => self.publish(now, request, claim),
-            Input::Unpublish { request, name, job } => self.unpublish(request, &name, &job),
+            Input::Unpublish { request, name, job, key } => {
+                self.unpublish(request, &name, &job, key.as_ref());
+            }
             Input::JobOver(job) => self.job_over(&job),
         }
         self.settle(now);

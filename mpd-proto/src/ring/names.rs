@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::JobId;
 use crate::ring::links::LinkId;
 use crate::ring::list::List;
+use crate::ring::lock::{Lock, NameKey};
 use crate::ring::member::{DaemonName, Fnv, Instance, Standing};
 
 /// Most bytes in a published name.
@@ -39,6 +40,9 @@ pub struct Claim {
     pub value: String,
     /// The job it vanishes with.
     pub job: JobId,
+    /// What the key of whoever asks is tried on; without one it is found without a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Lock>,
 }
 
 impl Claim {
@@ -55,8 +59,20 @@ impl Claim {
         }
     }
 
+    /// Whether who asks with that key, or without any, finds it. Who has a key finds nothing that
+    /// was published without one: anybody could have published that.
+    pub fn opens_with(&self, key: Option<&NameKey>) -> bool {
+        match (&self.lock, key) {
+            (None, None) => true,
+            (Some(lock), Some(key)) => lock.opens_with(key),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
     fn bytes(&self) -> usize {
-        self.name.len() + self.value.len() + String::from(self.job.clone()).len()
+        // Digits are never written as six bytes, so half of them count.
+        let lock = self.lock.as_ref().map_or(0, |_| Lock::BYTES);
+        self.name.len() + self.value.len() + String::from(self.job.clone()).len() + lock
     }
 }
 
@@ -106,10 +122,11 @@ impl Sheet {
         sum.add(self.owner.as_str().as_bytes());
         sum.add(&self.instance.to_bytes());
         sum.add(&self.version.to_be_bytes());
-        for Claim { name, value, job } in &self.claims {
+        for Claim { name, value, job, lock } in &self.claims {
             sum.add(name.as_bytes());
             sum.add(value.as_bytes());
             sum.add(String::from(job.clone()).as_bytes());
+            sum.add(lock.as_ref().map_or(&[], Lock::as_bytes));
         }
         sum.spread()
     }

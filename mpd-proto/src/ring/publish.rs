@@ -9,6 +9,7 @@ use crate::id::JobId;
 use crate::message::{Naming, Payload, RingMessage};
 use crate::ring::config::MAX_REQUESTS;
 use crate::ring::links::{Link, LinkId};
+use crate::ring::lock::NameKey;
 use crate::ring::member::{DaemonName, Standing};
 use crate::ring::names::{Claim, MAX_SHEET, Sheet};
 use crate::ring::scatter::Asker;
@@ -89,8 +90,15 @@ impl Ring {
         }
     }
 
-    pub(super) fn unpublish(&mut self, request: RequestId, name: &str, job: &JobId) {
-        let found = self.own_sheet().claim(name).is_some_and(|claim| claim.job == *job);
+    pub(super) fn unpublish(
+        &mut self,
+        request: RequestId,
+        name: &str,
+        job: &JobId,
+        key: Option<&NameKey>,
+    ) {
+        let ours = |claim: &Claim| claim.job == *job && claim.opens_with(key);
+        let found = self.own_sheet().claim(name).is_some_and(ours);
         if found {
             self.withdraw("unpublished", |claim| claim.name == name);
         }

@@ -265,7 +265,7 @@ impl Daemon {
     fn tell_managers(&mut self) {
         self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
         let Some(membership) = &mut self.membership else {
-            let named = self.names.serve(&mut self.jobs);
+            let named = self.names.serve(self.clock.now(), &mut self.jobs);
             for errand in named.into_iter().chain(spawns::serve(&mut self.jobs)) {
                 self.peers.tell_manager(errand);
             }

@@ -293,6 +293,7 @@ fn submit(
     let began_us = wall();
     let Plan { shares, notices } = match &ring {
         Some(ring) => ring.place(spec)?,
+        None if spec.adopted => placement::adopted(jobs.name(), None)?,
         None => placement::alone(jobs.name(), spec)?,
     };
     let took_us = wall().saturating_sub(began_us);
@@ -387,6 +388,7 @@ impl Peer {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 match report {
                     ManagerReport::Ranks { alias, runs } => jobs.running(job, alias, runs),
+                    ManagerReport::Forgotten { first } => jobs.forgotten(job, first),
                     ManagerReport::Receivers { can, size } => jobs.can_receive(job, can, size),
                     ManagerReport::Written { counts } => jobs.written(job, counts),
                     ManagerReport::Name { request, wish } => jobs.wishes(job, request, wish),
@@ -447,6 +449,13 @@ impl Peer {
             return Err("the console passed no standard output and error".into());
         };
         let outputs = [stdout, stderr];
-        Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs }))))
+        let adopted = match spec.adopted {
+            false => None,
+            true => match (self.conn.take_descriptor(), self.conn.take_descriptor()) {
+                (Some(pmi), Some(process)) => Some([pmi, process]),
+                _ => return Err("the console passed no process to be adopted".into()),
+            },
+        };
+        Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs, adopted }))))
     }
 }

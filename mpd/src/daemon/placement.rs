@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
+use mpd_proto::RankSet;
 use mpd_proto::frame;
 use mpd_proto::job::{JobSpec, Share, Shares};
 use mpd_proto::message::Placing;
@@ -26,6 +27,18 @@ pub(crate) struct Plan {
 /// A place for every rank among the live members of the ring.
 pub(crate) fn among(ring: &Ring, spec: &JobSpec) -> Result<Plan> {
     plan(spec, &candidates(ring), ring.name())
+}
+
+/// The one rank of a job that is a process of this host already.
+pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
+    let name = DaemonName::new(name).context("the name of this daemon")?;
+    let candidates = ring.map(candidates).unwrap_or_default();
+    let own = candidates.into_iter().find(|candidate| candidate.member == name);
+    let Candidate { member, addresses, .. } = own.unwrap_or_else(|| only(name));
+    let host = PlacedHost { member, addresses, ranks: RankSet::below(1) };
+    let mut shares = Shares::new(vec![share(host)?], 1)?;
+    shares.address(|_| None);
+    Ok(Plan { shares, notices: Vec::new() })
 }
 
 /// Every rank on the host of this daemon, which is in no ring.

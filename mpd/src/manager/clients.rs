@@ -16,6 +16,7 @@ use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
 
+use super::adopted::Adopted;
 use super::start::PMI_FD;
 
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
@@ -46,7 +47,7 @@ impl End {
         }
     }
 
-    const fn offset(self) -> usize {
+    pub(super) const fn offset(self) -> usize {
         match self {
             Self::Stdin => 0,
             Self::Output(Stream::Out) => 1,
@@ -82,11 +83,20 @@ pub(crate) struct Pmi {
     pub(crate) ending: bool,
 }
 
+/// The process of a rank.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// A child. Until it is reaped, its number and that of the group that it leads are its own.
+    Child(Pid),
+    /// One that ran before the job.
+    Adopted(Adopted),
+}
+
 /// One rank.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Its process, until reaped.
-    pub(crate) pid: Option<Pid>,
+    /// Its process, until it is reaped or let go.
+    pub(crate) process: Option<Held>,
     /// Its process number, for reports.
     pub(crate) number: u32,
     pub(crate) stdin: Option<PipeWriter>,
@@ -97,11 +107,58 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(facts: Facts) -> Self {
         Self {
-            pid: None,
+            process: None,
             number: 0,
             stdin: None,
             sources: Default::default(),
             pmi: Pmi { stream: None, session: Session::new(facts), ending: false },
+        }
+    }
+
+    /// One that ran before its job.
+    pub(crate) fn of_singleton(facts: Facts) -> Self {
+        let session = Session::of_singleton(facts.clone());
+        Self { pmi: Pmi { stream: None, session, ending: false }, ..Self::new(facts) }
+    }
+
+    /// It has a process without our starting it.
+    pub(super) fn take_over(&mut self, pmi: UnixStream, process: Adopted) {
+        self.number = process.number().unwrap_or(0);
+        self.process = Some(Held::Adopted(process));
+        self.pmi.stream = Some(pmi);
+    }
+
+    /// Its process, if that was adopted and not let go.
+    pub(crate) const fn adopted(&self) -> Option<&Adopted> {
+        match &self.process {
+            Some(Held::Adopted(adopted)) => Some(adopted),
+            _ => None,
+        }
+    }
+
+    /// Lets an adopted process go.
+    pub(crate) fn release(&mut self) -> Option<Adopted> {
+        match self.process.take() {
+            Some(Held::Adopted(adopted)) => Some(adopted),
+            other => {
+                self.process = other;
+                None
+            }
+        }
+    }
+
+    /// Its process, if that is our child.
+    pub(crate) const fn child(&self) -> Option<Pid> {
+        match self.process {
+            Some(Held::Child(pid)) => Some(pid),
+            _ => None,
+        }
+    }
+
+    /// It has called for the end of the job.
+    pub(crate) const fn has_aborted(&mut self) {
+        if let Some(Held::Adopted(adopted)) = &mut self.process {
+            adopted.has_aborted();
         }
     }
 
@@ -129,7 +186,7 @@ impl Client {
         let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, cgroup)?;
-        self.pid = Some(pid);
+        self.process = Some(Held::Child(pid));
         self.number = pid.as_raw().unsigned_abs();
         let watch = |fd: RawFd, end: End, interest| {
             registry.register(&mut SourceFd(&fd), Token(first_token + end.offset()), interest)
@@ -156,15 +213,19 @@ impl Client {
     /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then
     /// the group's number is its own.
     pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid {
-            let _ = killpg(pid, signal);
+        match &self.process {
+            Some(Held::Child(pid)) => drop(killpg(*pid, signal)),
+            Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
+            None => {}
         }
     }
 
     /// Sends `signal` to the rank's own process alone, if it has not been reaped.
     pub(crate) fn signal_alone(&self, signal: Signal) {
-        if let Some(pid) = self.pid {
-            let _ = kill(pid, signal);
+        match &self.process {
+            Some(Held::Child(pid)) => drop(kill(*pid, signal)),
+            Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
+            None => {}
         }
     }
 }

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
 use super::outputs::plain;
-use super::{CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
+use super::{ADOPTED, CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
 
 impl Process {
     /// Remembers what an event says; nothing is done before all were seen.
@@ -25,6 +25,7 @@ impl Process {
             DAEMON => self.daemon.ready = true,
             CONSOLE => self.console.ready = true,
             SIGNALS => self.signalled = true,
+            ADOPTED => self.adoption.ended = true,
             _ => {
                 let hung_up = event.is_read_closed() || event.is_error();
                 if !self.branches.mark_ready(token, hung_up)
@@ -63,6 +64,9 @@ impl Process {
         self.serve_daemon();
         self.serve_branches();
         self.stage();
+        if std::mem::take(&mut self.adoption.ended) {
+            self.look_after_adopted();
+        }
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {
@@ -160,7 +164,7 @@ impl Process {
                 Dead::Child(pid) => self.reap_one(pid),
                 Dead::None => return,
                 Dead::NoChildren => {
-                    if std::mem::take(&mut self.killing) {
+                    if !self.has_adopted() && std::mem::take(&mut self.killing) {
                         self.timers.stop(Timer::Kill);
                         self.end_span(Phase::Kill, None);
                         self.tell(Input::TreeGone);
@@ -183,9 +187,10 @@ impl Process {
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
         self.end_span(Phase::Run, Some(rank));
-        self.clients[rank].pid = None;
+        self.clients[rank].process = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
+        self.spawning.forget(rank);
         self.retire(rank);
         if let Some(end) = status.and_then(end_of) {
             self.explain(rank, end);
@@ -215,7 +220,9 @@ impl Process {
         self.set_starting(first, goes_on.then_some(behind));
         let pids: Vec<(Rank, u32)> =
             some.iter().map(|rank| (*rank, self.clients[*rank].number)).collect();
-        self.expect(&pids);
+        if !self.spec.adopted {
+            self.expect(&pids);
+        }
         self.tell(Input::Pids(pids));
         if goes_on {
             return;
@@ -225,6 +232,7 @@ impl Process {
             self.report_ranks();
             self.tell(Input::Started);
         } else {
+            self.report_world(first);
             self.tell(Input::Begun(first));
         }
     }
@@ -245,6 +253,9 @@ impl Process {
     }
 
     fn start_one(&mut self, rank: Rank) -> Result<(), Failure> {
+        if let Some(arrived) = self.adoption.arrived.take() {
+            return self.adopt(arrived);
+        }
         let is_first = rank.0 < self.spec.size();
         if is_first {
             self.begin_span(Phase::Spawn, Some(rank));
@@ -267,7 +278,7 @@ impl Process {
             (fed, &self.null, cgroup),
         );
         self.end_span(Phase::Spawn, Some(rank));
-        if let Some(pid) = client.pid {
+        if let Some(pid) = client.child() {
             self.memory.put_first(pid);
             if is_first {
                 self.begin_span(Phase::Run, Some(rank));

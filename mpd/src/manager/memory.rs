@@ -35,6 +35,7 @@ impl Memory {
 impl Process {
     /// A rank that the kernel ended for want of memory has no words for it.
     pub(super) fn explain(&mut self, rank: Rank, end: RankEnd) {
+        let name = self.name_of(rank);
         let killed = matches!(end, RankEnd::Signaled { signal: 9, .. }) && !self.killing;
         let before = self.memory.kills.filter(|_| killed);
         let Some((before, now)) = before.zip(oom::kills()).filter(|(before, now)| before < now)
@@ -45,7 +46,7 @@ impl Process {
         self.memory.kills = Some(now);
         let host = &self.order.shares.get(self.order.place as usize).expect("our share").member;
         let text = format!(
-            "host {host}: memory ran out: the kernel has killed {} since the job began, rank {rank} most likely \
+            "host {host}: memory ran out: the kernel has killed {} since the job began, rank {name} most likely \
              among them (dmesg there tells)",
             match now - before {
                 1 => "a process".to_owned(),

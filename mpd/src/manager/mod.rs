@@ -3,6 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`ranks`], [`clients`] | the ranks' processes, pipes and PMI sockets |
+//! | [`adopted`] | a process that ran before its job |
 //! | [`outputs`], [`sink`] | where output goes: the console's output and error, per-rank files, the manager above |
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
@@ -17,6 +18,7 @@
 //! | [`tidy`] | the job's directory, System V objects, shared memory |
 
 mod above;
+mod adopted;
 mod attributes;
 mod branches;
 mod clients;
@@ -70,6 +72,7 @@ use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
 
+use self::adopted::Adoption;
 use self::branches::{Branches, News};
 use self::console::Console;
 use self::daemon::Daemon;
@@ -89,6 +92,7 @@ use self::worlds::{World, Worlds};
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
+const ADOPTED: usize = 3;
 /// Tokens of ranks, of outputs and of job links.
 const FIRST_RANK: usize = 8;
 const FIRST_OUTPUT: usize = 1 << 39;
@@ -166,6 +170,7 @@ struct Process {
     spawning: Spawning,
     cgroup: Option<Cgroup>,
     null: OwnedFd,
+    adoption: Adoption,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
     /// Process ids of all ranks of the first world, for reports of the root.
@@ -277,14 +282,13 @@ impl Process {
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
         let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
-        let spec = JobSpec::decode(encoded)?;
+        let spec = Rc::new(JobSpec::decode(encoded)?);
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
         let size = spec.size();
         order.shares.check(size)?;
         let place = order.place as usize;
         order.shares.get(place).context("no share is ours")?;
-        let spec = Rc::new(spec);
         let world = World::of_job(&spec, &order);
         let groups = start::group_keys(&spec, &order, &world.here);
         let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
@@ -311,6 +315,7 @@ impl Process {
             machine,
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
+            adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
             pids: vec![0; known],
             outputs,
@@ -366,6 +371,7 @@ impl Process {
         let tmpdir = self.tidy.directory.clone();
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
+            None if self.adoption.arrived.is_some() => Ok(Prepared::default()),
             None => {
                 let here = self.worlds.of(Rank(0)).map(|world| world.here.clone());
                 let staging = self.staging.as_ref();

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use mpd_proto::manager::Input;
 use mpd_proto::message::{ManagerReport, NameAnswer, NameWish};
+use mpd_proto::ring::NameKey;
 use mpd_proto::{JobId, Time};
 use pmi_proto::Answer;
 
 use super::attributes::Asker;
+use super::stdio::host_at;
 use super::{Process, Timer};
 
 /// How long an answer may take: of this host's daemon or the next one, of a ring that is whole or heals.
@@ -23,8 +25,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Names {
     asked: BTreeMap<u32, Asked>,
     last: u32,
-    published: BTreeMap<String, String>,
+    published: BTreeMap<String, Published>,
     outputs: VecDeque<Output>,
+}
+
+/// What a name that was published here stands for, and its key.
+#[derive(Clone, Debug)]
+struct Published {
+    value: String,
+    key: Option<NameKey>,
 }
 
 /// Something that the daemon was asked.
@@ -63,17 +72,21 @@ impl Names {
         let mut had = false;
         match &wish {
             // What was published here is known here, also while there is no daemon.
-            NameWish::Lookup { name } => {
-                if let Some(value) = self.published.get(name) {
-                    let answer = NameAnswer::Value(value.clone());
+            NameWish::Lookup { name, key } => {
+                if let Some(found) = self.published.get(name).filter(|found| found.key == *key) {
+                    let answer = NameAnswer::Value(found.value.clone());
                     return self.outputs.push_back(Output::Answer(asker, wish, answer));
                 }
             }
-            NameWish::Unpublish { name } => {
-                had = self.published.remove(name).is_some();
-                self.asked.retain(|_, asked| {
-                    asked.purpose != Purpose::Again || *name_of(&asked.wish) != *name
-                });
+            // One with another key is refused by the daemon, which logs it.
+            NameWish::Unpublish { name, key } => {
+                had = self.published.get(name).is_some_and(|found| found.key == *key);
+                if had {
+                    self.published.remove(name);
+                    self.asked.retain(|_, asked| {
+                        asked.purpose != Purpose::Again || *name_of(&asked.wish) != *name
+                    });
+                }
             }
             NameWish::Publish { .. } => {}
         }
@@ -100,8 +113,9 @@ impl Names {
             return;
         }
         let Some(Asked { purpose, wish, .. }) = self.asked.remove(&request) else { return };
-        if let (NameWish::Publish { name, value }, NameAnswer::Done) = (&wish, &answer) {
-            self.published.insert(name.clone(), value.clone());
+        if let (NameWish::Publish { name, value, key }, NameAnswer::Done) = (&wish, &answer) {
+            let published = Published { value: value.clone(), key: key.clone() };
+            self.published.insert(name.clone(), published);
         }
         match purpose {
             Purpose::Answer { asker, had, .. } => {
@@ -149,8 +163,8 @@ impl Names {
             return;
         };
         let Purpose::Answer { asker, .. } = purpose else { return };
-        if let NameWish::Publish { name, .. } = &wish {
-            let undo = NameWish::Unpublish { name: name.clone() };
+        if let NameWish::Publish { name, key, .. } = &wish {
+            let undo = NameWish::Unpublish { name: name.clone(), key: key.clone() };
             self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
         }
         let text = format!("nothing can be done about the name {:?}: {problem}", name_of(&wish));
@@ -164,8 +178,8 @@ impl Names {
         for (request, asked) in &self.asked {
             self.outputs.push_back(Output::Ask(*request, asked.wish.clone()));
         }
-        for (name, value) in self.published.clone() {
-            self.send(now, Purpose::Again, NameWish::Publish { name, value });
+        for (name, Published { value, key }) in self.published.clone() {
+            self.send(now, Purpose::Again, NameWish::Publish { name, value, key });
         }
     }
 
@@ -216,7 +230,8 @@ impl Process {
                 }
                 Output::Answer(asker, wish, answer) => self.answer_name(asker, &wish, &answer),
                 Output::Tell(text) => {
-                    let text = format!("host {}: {text}", self.order.host);
+                    let host = host_at(&self.order, self.order.place as usize);
+                    let text = format!("host {host}: {text}");
                     self.tell(Input::Notice(text));
                 }
             }
@@ -249,9 +264,11 @@ impl Process {
 }
 
 fn name_of(wish: &NameWish) -> &String {
-    let (NameWish::Publish { name, .. } | NameWish::Lookup { name } | NameWish::Unpublish { name }) =
-        wish;
-    name
+    match wish {
+        NameWish::Publish { name, .. }
+        | NameWish::Lookup { name, .. }
+        | NameWish::Unpublish { name, .. } => name,
+    }
 }
 
 #[cfg(test)]
@@ -268,11 +285,11 @@ mod tests {
     }
 
     fn publish() -> NameWish {
-        NameWish::Publish { name: "n".into(), value: "v".into() }
+        NameWish::Publish { name: "n".into(), value: "v".into(), key: None }
     }
 
     fn unpublish() -> NameWish {
-        NameWish::Unpublish { name: "n".into() }
+        NameWish::Unpublish { name: "n".into(), key: None }
     }
 
     fn outputs(names: &mut Names) -> Vec<Output> {
@@ -293,9 +310,9 @@ mod tests {
     #[test]
     fn a_new_daemon_hears_of_names_and_of_what_waits_until_it_has_them() {
         let mut names = published();
-        names.ask(at(1), RANK, NameWish::Lookup { name: "other".into() });
+        names.ask(at(1), RANK, NameWish::Lookup { name: "other".into(), key: None });
         outputs(&mut names);
-        let lookup = || Output::Ask(2, NameWish::Lookup { name: "other".into() });
+        let lookup = || Output::Ask(2, NameWish::Lookup { name: "other".into(), key: None });
         for first in [3, 4] {
             names.say_again(at(2));
             assert_eq!(outputs(&mut names), [lookup(), Output::Ask(first, publish())]);
@@ -317,7 +334,7 @@ mod tests {
         outputs(&mut names);
         names.answered(at(2), 2, NameAnswer::Taken);
         assert!(matches!(&outputs(&mut names)[..], [Output::Tell(_)]));
-        names.ask(at(3), RANK, NameWish::Lookup { name: "n".into() });
+        names.ask(at(3), RANK, NameWish::Lookup { name: "n".into(), key: None });
         assert!(matches!(&outputs(&mut names)[..], [Output::Ask(3, NameWish::Lookup { .. })]));
     }
 
@@ -332,6 +349,33 @@ mod tests {
         assert_eq!(outputs(&mut names), [Output::Ask(3, unpublish())]);
         names.answered(at(3), 3, NameAnswer::Unknown);
         assert_eq!(outputs(&mut names), [Output::Answer(RANK, unpublish(), NameAnswer::Done)]);
+    }
+
+    #[test]
+    fn a_name_is_known_here_only_to_who_has_its_key() {
+        let key = |words: &[u8]| Some(NameKey::new("n", words));
+        let lookup = |key| NameWish::Lookup { name: "n".into(), key };
+        let back = |key| NameWish::Unpublish { name: "n".into(), key };
+        let wish = NameWish::Publish { name: "n".into(), value: "v".into(), key: key(b"x") };
+        let mut names = Names::default();
+        names.ask(at(0), RANK, wish.clone());
+        names.answered(at(0), 1, NameAnswer::Done);
+        outputs(&mut names);
+        names.ask(at(0), RANK, lookup(key(b"x")));
+        let found = Output::Answer(RANK, lookup(key(b"x")), NameAnswer::Value("v".into()));
+        assert_eq!(outputs(&mut names), [found]);
+        for (wrong, request) in [(None, 2), (key(b"y"), 4)] {
+            names.ask(at(0), RANK, lookup(wrong.clone()));
+            names.ask(at(0), RANK, back(wrong.clone()));
+            names.answered(at(0), request + 1, NameAnswer::Unknown);
+            let unknown = Output::Answer(RANK, back(wrong.clone()), NameAnswer::Unknown);
+            let asked = [(request, lookup(wrong.clone())), (request + 1, back(wrong))];
+            let mut expected: Vec<Output> = asked.map(|(n, wish)| Output::Ask(n, wish)).into();
+            expected.push(unknown);
+            assert_eq!(outputs(&mut names), expected);
+        }
+        names.say_again(at(1));
+        assert!(outputs(&mut names).contains(&Output::Ask(6, wish)));
     }
 
     #[test]

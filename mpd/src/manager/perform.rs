@@ -40,6 +40,7 @@ impl Process {
             Output::ContinueTree => {
                 self.stopping = false;
                 tree::continue_descendants();
+                self.continue_adopted();
             }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),
@@ -123,6 +124,7 @@ impl Process {
         if let Some(group) = &self.cgroup {
             group.kill();
         }
+        self.kill_adopted();
         self.kill_round();
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use mpd_proto::Rank;
 use mpd_proto::manager::Input;
 use mpd_proto::message::{NameWish, Phase as Part};
-use pmi_proto::{Answer, Operation, Phase, ProtocolError, Ticket};
+use mpd_proto::ring::NameKey;
+use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Ticket};
 
-use super::clients::Heard;
+use super::clients::{Client, Heard};
 use super::{Process, Timer};
 
 /// A client that closed its connection early is given this long to end.
@@ -42,13 +43,21 @@ impl Process {
         if heard == Heard::Closed {
             client.pmi.session.end_of_stream();
             client.pmi.stream = None;
-            let unfinished = matches!(client.pmi.session.phase(), Phase::Ready | Phase::InFence);
-            if unfinished && client.pid.is_some() {
+            let phase = client.pmi.session.phase();
+            let begins = client.adopted().is_some() && phase == Phase::ExpectInit;
+            let unfinished = begins || matches!(phase, Phase::Ready | Phase::InFence);
+            if unfinished && client.process.is_some() {
                 self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
             }
         }
         self.perform_operations(rank);
         self.answering.push(rank);
+        let is_over = |client: &Client| {
+            client.adopted().is_some() && client.pmi.session.phase() == Phase::Finalized
+        };
+        if heard == Heard::Closed && self.clients.get(rank).is_some_and(is_over) {
+            self.release_adopted();
+        }
         heard
     }
 
@@ -95,19 +104,21 @@ impl Process {
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(world.kvs.get_index(index)));
             }
-            Operation::Publish { name, value } => match (text(name), text(value)) {
-                (Some(name), Some(value)) => {
-                    self.ask_for_name((rank, ticket), NameWish::Publish { name, value });
+            Operation::Publish { service, value } => match publication(service, value) {
+                Ok(wish) => self.ask_for_name((rank, ticket), wish),
+                Err(word) => session.answer(ticket, Answer::Published(Err(word))),
+            },
+            Operation::Lookup { service } => match named(service) {
+                Ok((name, key)) => {
+                    self.ask_for_name((rank, ticket), NameWish::Lookup { name, key });
                 }
-                _ => session.answer(ticket, Answer::Published(Err(NO_TEXT))),
+                Err(word) => session.answer(ticket, Answer::Found(Err(word))),
             },
-            Operation::Lookup { name } => match text(name) {
-                Some(name) => self.ask_for_name((rank, ticket), NameWish::Lookup { name }),
-                None => session.answer(ticket, Answer::Found(Err(NO_TEXT))),
-            },
-            Operation::Unpublish { name } => match text(name) {
-                Some(name) => self.ask_for_name((rank, ticket), NameWish::Unpublish { name }),
-                None => session.answer(ticket, Answer::Unpublished(Err(NO_TEXT))),
+            Operation::Unpublish { service } => match named(service) {
+                Ok((name, key)) => {
+                    self.ask_for_name((rank, ticket), NameWish::Unpublish { name, key });
+                }
+                Err(word) => session.answer(ticket, Answer::Unpublished(Err(word))),
             },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
@@ -122,9 +133,10 @@ impl Process {
             Operation::GetJobAttribute { key } => self.get_job_attribute((rank, ticket), &key),
             Operation::Ring { left, right } => self.enter_ring((rank, ticket), &left, &right),
             Operation::GetOf { jobid, key } => self.get_of((rank, ticket), &jobid, &key),
-            // Who connects does so by itself: there is nothing to be opened here.
-            Operation::Connect { .. } | Operation::Disconnect { .. } => {
-                session.answer(ticket, Answer::Done(Ok(())));
+            Operation::Connect { jobid } => self.bond((rank, ticket), &jobid, true),
+            Operation::Disconnect { jobid } => self.bond((rank, ticket), &jobid, false),
+            Operation::Signal { rank: peer, signal } => {
+                self.ask_for_signal((rank, ticket), peer, signal);
             }
             Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { dialect, .. } => {
@@ -133,6 +145,7 @@ impl Process {
             }
             Operation::Finalized => self.tell(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
+                client.has_aborted();
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 self.tell(Input::Aborted(rank, code, message));
             }
@@ -177,7 +190,20 @@ impl Process {
     }
 }
 
+/// The name that a client means and its key, whose words stay here; or why not, in a word.
+fn named(service: Service) -> Result<(String, Option<NameKey>), &'static str> {
+    let (name, words) = service.split()?;
+    let name = text(name)?;
+    let key = words.map(|words| NameKey::new(&name, &words));
+    Ok((name, key))
+}
+
+fn publication(service: Service, value: Vec<u8>) -> Result<NameWish, &'static str> {
+    let (name, key) = named(service)?;
+    Ok(NameWish::Publish { name, value: text(value)?, key })
+}
+
 /// Names and values travel as text.
-fn text(bytes: Vec<u8>) -> Option<String> {
-    String::from_utf8(bytes).ok()
+fn text(bytes: Vec<u8>) -> Result<String, &'static str> {
+    String::from_utf8(bytes).map_err(|_| NO_TEXT)
 }

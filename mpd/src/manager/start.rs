@@ -56,7 +56,7 @@ pub(crate) struct Whose<'a> {
 }
 
 /// What is known of the ranks of this host before one of them runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// By argset.
     pub(crate) spawns: BTreeMap<usize, Spawn>,

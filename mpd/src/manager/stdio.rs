@@ -472,7 +472,11 @@ fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid:
 
 /// The name of the host that runs a rank, as the ring knows it.
 fn host_of(order: &StartJob, rank: Rank) -> String {
-    let place = order.shares.place_of_rank(rank).unwrap_or(0);
+    host_at(order, order.shares.place_of_rank(rank).unwrap_or(0))
+}
+
+/// The name of the host at a place of the job, as the ring knows it.
+pub(super) fn host_at(order: &StartJob, place: usize) -> String {
     order.shares.get(place).map_or_else(|| order.host.clone(), |share| share.member.to_string())
 }
 

@@ -5,15 +5,15 @@ use std::rc::Rc;
 
 use mpd_io::spawn::Spawn;
 use mpd_proto::Rank;
-use mpd_proto::job::{JobSpec, Parts, Shares, World as Numbers};
+use mpd_proto::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
 use mpd_proto::manager::Input;
-use mpd_proto::message::StartJob;
+use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use nix::sys::signal::Signal;
-use pmi_proto::{Facts, Kvs};
+use pmi_proto::{Answer, Facts, Kvs};
 
 use super::Process;
-use super::attributes::Attributes;
+use super::attributes::{Asker, Attributes};
 use super::spawn::Order;
 use super::start::{self, Prepared, Whose};
 
@@ -162,6 +162,11 @@ impl Worlds {
         self.0.values().find(|world| world.kvsname.as_bytes() == kvsname)
     }
 
+    /// All, by first rank.
+    pub(super) fn all(&self) -> Vec<Rank> {
+        self.0.keys().copied().collect()
+    }
+
     /// Those with ranks that are to be started now.
     pub(super) fn starting(&self) -> Vec<Rank> {
         let starting = self.0.values().filter(|world| world.starting.is_some());
@@ -182,48 +187,49 @@ impl Worlds {
 impl Process {
     /// How a rank is called where people read it: its number, and its world's if that was spawned.
     pub(super) fn name_of(&self, rank: Rank) -> String {
-        match self.worlds.of(rank) {
-            Some(World { numbers, .. }) if numbers.number > 0 => {
-                format!("{},{}", numbers.own(rank), numbers.number)
-            }
-            _ => rank.to_string(),
-        }
+        Numbers::name(self.worlds.of(rank).map(|world| &world.numbers), rank)
     }
 
     /// A world that runs here or below is to be started.
     pub(super) fn prepare_world(&mut self, numbers: Numbers, parts: &Parts) {
         let first = numbers.first;
-        let Some(bytes) = self.spawning.take_arrived(first) else {
-            return log::error!("nothing is known of the world that begins with rank {first}");
-        };
+        let arrived = self.spawning.take_arrived(first);
+        let order = arrived.and_then(|bytes| Order::decode(&bytes).ok());
+        let order = order.filter(|order| order.spec.size() == numbers.size);
+        let is_known = order.is_some();
+        let world = self.world_of(numbers, parts, order);
+        let is_here = !world.here.is_empty();
+        self.worlds.insert(world);
+        if !is_here {
+            return;
+        }
+        if is_known {
+            self.prepare_ranks(first);
+        } else {
+            // It was checked where it came from.
+            let problem = "what is known of the world is malformed".to_owned();
+            self.tell(Input::WorldFailed(first, Failure::Suite { problem }));
+        }
+        self.tell(Input::Prepared(first));
+    }
+
+    /// What there is to know of a spawned world; one of which nothing is known will not be started.
+    fn world_of(&self, numbers: Numbers, parts: &Parts, order: Option<Order>) -> World {
         let place = self.order.place as usize;
         let tree = (place, self.order.shares.children(place));
         let kvsname = format!("{}_{}", self.order.kvsname, numbers.number);
-        let order = match Order::decode(&bytes) {
-            Ok(order) if order.spec.size() == numbers.size => order,
-            _ => {
-                // It was checked where it came from.
-                log::error!("the world that begins with rank {first} is malformed");
-                let spec = Rc::clone(&self.spec);
-                return self.worlds.insert(World::new(numbers, spec, kvsname, tree, parts));
-            }
+        let Some(order) = order else {
+            return World::new(numbers, Rc::clone(&self.spec), kvsname, tree, parts);
         };
         let preput = order.preput();
         let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
-        let parent = order.parent.clone();
+        let spawner = Some(order.parent.clone());
         let spec = Rc::new(order.with_environment_of(&self.spec));
         let mut world = World::new(numbers, spec, kvsname, tree, parts);
-        (world.inherits, world.appnums) = (inherits, appnums);
-        world.spawner = Some(parent);
         for (key, value) in preput {
             let _ = world.kvs.put(&key, &value);
         }
-        let is_here = !world.here.is_empty();
-        self.worlds.insert(world);
-        if is_here {
-            self.prepare_ranks(first);
-            self.tell(Input::Prepared(first));
-        }
+        World { inherits, appnums, spawner, ..world }
     }
 
     fn prepare_ranks(&mut self, first: Rank) {
@@ -272,6 +278,9 @@ impl Process {
         {
             self.labels.retire(world.numbers);
         }
+        if self.worlds.of(first).is_some_and(|world| !world.here.is_empty()) {
+            self.daemon.report(&ManagerReport::Forgotten { first });
+        }
         self.worlds.remove(first);
     }
 
@@ -279,7 +288,7 @@ impl Process {
     pub(super) fn retire(&mut self, rank: Rank) {
         let is_spawned = rank.0 >= self.spec.size();
         let is_over = self.clients.get(rank).is_some_and(|client| {
-            client.pid.is_none() && client.sources.iter().all(|source| source.pipe.is_none())
+            client.process.is_none() && client.sources.iter().all(|source| source.pipe.is_none())
         });
         if is_spawned && is_over {
             self.clients.remove(rank);
@@ -296,6 +305,37 @@ impl Process {
             if matches!(other.pmi.session.phase(), Phase::Ready | Phase::InFence) {
                 other.signal_alone(Signal::SIGUSR1);
             }
+        }
+    }
+
+    /// A rank says that its world has connected to another one, or parted from it: whether they share
+    /// their fate. Those of other jobs never do.
+    pub(super) fn bond(&mut self, asker: Asker, jobid: &[u8], joined: bool) {
+        self.answer(asker, Answer::Done(Ok(())));
+        let own = jobid.strip_prefix(self.order.kvsname.as_bytes());
+        let number = own.and_then(|rest| match rest.split_first() {
+            None => Some(0),
+            Some((b'_', number)) => std::str::from_utf8(number).ok()?.parse().ok(),
+            Some(_) => None,
+        });
+        if let Some(number) = number {
+            self.tell(Input::Bond { from: asker.0, number, joined });
+        }
+    }
+
+    /// A rank wants another one of its world signaled.
+    pub(super) fn ask_for_signal(&mut self, asker: Asker, peer: u32, signal: u8) {
+        let Some(world) = self.worlds.of(asker.0) else { return };
+        let is_there = peer < world.numbers.size;
+        let rank = world.numbers.in_job(Rank(peer));
+        let answer = match Signal::try_from(i32::from(signal)) {
+            _ if !is_there => Err("no_such_rank"),
+            Err(_) => Err("no_such_signal"),
+            Ok(_) => Ok(()),
+        };
+        self.answer(asker, Answer::Done(answer));
+        if answer.is_ok() {
+            self.tell(Input::InterruptRank { from: asker.0, rank, signal });
         }
     }
 

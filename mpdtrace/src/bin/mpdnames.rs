@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mpd_proto::message::Published;
 use mpdtrace::cli::NamesCli;
 use mpdtrace::{ask, render, tool};
 use serde_json::json;
@@ -19,7 +20,9 @@ fn run(cli: &NamesCli) -> Result<ExitCode> {
     } else {
         // Quoted as in Rust: whatever a job has published, a line stays one line.
         names.iter().fold(String::new(), |mut text, one| {
-            let _ = writeln!(text, "{:?} {} {} {:?}", one.name, one.job, one.host, one.value);
+            let keyed = if one.keyed { " keyed" } else { "" };
+            let Published { name, value, job, host, .. } = one;
+            let _ = writeln!(text, "{name:?} {job} {host} {value:?}{keyed}");
             text
         })
     };

@@ -27,6 +27,7 @@ pub(crate) enum Command {
     LookupName { service: Vec<u8> },
     UnpublishName { service: Vec<u8> },
     Spawn(Box<SpawnBlock>),
+    Signal { rank: u32, signal: u8 },
     Abort { code: i32, message: Vec<u8> },
     Finalize,
 }
@@ -95,6 +96,7 @@ impl Command {
             Self::LookupName { .. } => "lookup_name",
             Self::UnpublishName { .. } => "unpublish_name",
             Self::Spawn(_) => "spawn",
+            Self::Signal { .. } => "mpd_signal",
             Self::Abort { .. } => "abort",
             Self::Finalize => "finalize",
         }
@@ -258,6 +260,14 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
         // What is numbered is not among the attributes: the block builds itself.
         build: |_| Err(ProtocolError::UnknownCommand { name: "spawn".to_owned() }),
     },
+    line(
+        "mpd_signal",
+        &[Attribute::word("rank"), Attribute::word("signal")],
+        "mpd_signal_result",
+        |found| {
+            Ok(Command::Signal { rank: found.number("rank")?, signal: found.number("signal")? })
+        },
+    ),
     CommandRow {
         name: "abort",
         framing: Framing::Line,

@@ -66,6 +66,8 @@ pub enum Reply {
     UnpublishResult(Result<(), Refusal>),
     /// `spawn_result`, with an error code for each process, or none at all.
     SpawnResult(Result<Vec<i32>, Refusal>),
+    /// `mpd_signal_result`.
+    SignalResult(Result<(), Refusal>),
     /// `finalize_ack`; 0 is good.
     FinalizeAck {
         /// 0, or -1 when there was nothing to finalize.
@@ -171,6 +173,7 @@ impl Reply {
             Self::LookupResult(_) => Some("lookup_result"),
             Self::UnpublishResult(_) => Some("unpublish_result"),
             Self::SpawnResult(_) => Some("spawn_result"),
+            Self::SignalResult(_) => Some("mpd_signal_result"),
             Self::FinalizeAck { .. } => Some("finalize_ack"),
             Self::Refused { .. } | Self::NotUnderstood(_) => None,
         }
@@ -198,10 +201,12 @@ impl Reply {
             Self::MyKvsname(name) | Self::NewKvs(name) => pair(line, "kvsname", name),
             Self::UniverseSize(Some(size)) => number(line, "size", size),
             Self::UniverseSize(None) => pair(line, "size", b"-1"),
-            Self::PutResult(result) | Self::KvsDestroyed(result) => match result {
-                Ok(()) => pair(line, "rc", b"0"),
-                Err(refusal) => refused(line, refusal, "msg"),
-            },
+            Self::PutResult(result) | Self::KvsDestroyed(result) | Self::SignalResult(result) => {
+                match result {
+                    Ok(()) => pair(line, "rc", b"0"),
+                    Err(refusal) => refused(line, refusal, "msg"),
+                }
+            }
             Self::GetResult(result) => encode_get(line, result),
             Self::GetByIndexResult(result) => encode_entry(line, result),
             Self::BarrierOut => {}
@@ -474,6 +479,12 @@ pub(crate) const REPLIES: &[ReplyRow] = &[
         |refusal| Reply::SpawnResult(Err(refusal)),
     ),
     judged(
+        "mpd_signal_result",
+        &[RC, MSG],
+        |found| Ok(Reply::SignalResult(outcome(found, "msg", |_| Ok(()))?)),
+        |refusal| Reply::SignalResult(Err(refusal)),
+    ),
+    judged(
         "finalize_ack",
         &[RC],
         |found| Ok(Reply::FinalizeAck { rc: found.number("rc")? }),
@@ -533,6 +544,7 @@ mod tests {
             (Reply::UnpublishResult(Err(no())), "cmd=unpublish_result rc=-1 msg=why"),
             (Reply::SpawnResult(Ok(vec![])), "cmd=spawn_result rc=0"),
             (Reply::SpawnResult(Ok(vec![0, -3])), "cmd=spawn_result rc=0 errcodes=0,-3"),
+            (Reply::SignalResult(Ok(())), "cmd=mpd_signal_result rc=0"),
             (Reply::FinalizeAck { rc: 0 }, "cmd=finalize_ack rc=0"),
             (
                 Reply::Refused { command: b"fly".into(), refusal: no() },

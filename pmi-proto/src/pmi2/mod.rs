@@ -6,6 +6,7 @@
 mod client;
 mod decoder;
 mod message;
+mod numbered;
 #[cfg(test)]
 mod protocol_table;
 pub(crate) mod request;

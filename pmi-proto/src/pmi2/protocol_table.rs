@@ -6,6 +6,7 @@ use super::request::{COMMANDS, Row};
 use super::{Content, Message, Request, Response, Welcome};
 use crate::error::{ProtocolError, Refusal};
 use crate::keyval::Attribute;
+use crate::service::Service;
 use crate::spawn::{SpawnCommand, SpawnRequest};
 
 const TEXT: &str = include_str!("../../protocol2.txt");
@@ -43,6 +44,7 @@ fn requests() -> Vec<(Request, &'static str)> {
         size: 2,
         info: vec![(b"host".into(), b"h1,h2".into())],
     };
+    let info = vec![(b"mpd_key".to_vec(), b"a b;c".to_vec())];
     let spawn = SpawnRequest {
         commands: vec![command.clone(), SpawnCommand { args: vec![], ..command }],
         preput: vec![(key.clone(), value.clone())],
@@ -65,11 +67,14 @@ fn requests() -> Vec<(Request, &'static str)> {
         ),
         (Request::GetJobAttribute { key: key.clone() }, "info-getjobattr;key=k;"),
         (
-            Request::Publish { name: b"my svc".into(), port: b"p".into() },
+            Request::Publish { service: b"my svc".to_vec().into(), port: b"p".into() },
             "name-publish;name=my svc;port=p;infokeycount=0;",
         ),
-        (Request::Lookup { name: key.clone() }, "name-lookup;name=k;infokeycount=0;"),
-        (Request::Unpublish { name: key }, "name-unpublish;name=k;infokeycount=0;"),
+        (
+            Request::Lookup { service: Service { name: key.clone(), info } },
+            "name-lookup;name=k;infokeycount=1;infokey0=mpd_key;infoval0=a b;;c;",
+        ),
+        (Request::Unpublish { service: key.into() }, "name-unpublish;name=k;infokeycount=0;"),
         (
             Request::Spawn(spawn),
             "spawn;ncmds=2;preputcount=1;ppkey0=k;ppval0=a b=c;;;subcmd=./x;maxprocs=2;argc=2;argv0=;\
@@ -80,6 +85,7 @@ fn requests() -> Vec<(Request, &'static str)> {
             Request::Ring { left: b"l".into(), right: b"r".into() },
             "ring;ring-count=1;ring-left=l;ring-right=r;",
         ),
+        (Request::Signal { rank: 7, signal: 10 }, "mpd-signal;rank=7;signal=10;"),
         (
             Request::Abort { code: -1, world: false, message: b"so".into() },
             "abort;exitcode=-1;isworld=FALSE;message=so;",

@@ -4,11 +4,13 @@
 //! Judges form only; whether a request is welcome is for the session.
 
 use super::Message;
+use super::numbered::{self, Lists};
 use super::response::{Content, Welcome};
 use super::spawn;
 use crate::error::{ProtocolError, excerpt};
 use crate::keyval::{Attribute, Attributes, parse_number};
 use crate::pmi1::command::UNREADABLE_EXIT_CODE;
+use crate::service::Service;
 use crate::spawn::SpawnRequest;
 
 /// A request with its attributes.
@@ -70,20 +72,20 @@ pub enum Request {
     },
     /// `name-publish`.
     Publish {
-        /// The name.
-        name: Vec<u8>,
+        /// Which service.
+        service: Service,
         /// What it stands for.
         port: Vec<u8>,
     },
     /// `name-lookup`.
     Lookup {
-        /// The name.
-        name: Vec<u8>,
+        /// Which service.
+        service: Service,
     },
     /// `name-unpublish`.
     Unpublish {
-        /// The name.
-        name: Vec<u8>,
+        /// Which service.
+        service: Service,
     },
     /// `spawn`.
     Spawn(SpawnRequest),
@@ -93,6 +95,13 @@ pub enum Request {
         left: Vec<u8>,
         /// For the right neighbour, which finds it at its left.
         right: Vec<u8>,
+    },
+    /// `mpd-signal`: have a signal sent to another rank.
+    Signal {
+        /// To whom.
+        rank: u32,
+        /// Its number.
+        signal: u8,
     },
     /// `abort`; not answered.
     Abort {
@@ -162,20 +171,24 @@ impl Request {
                 message.push("wait", boolean(*wait));
             }
             Self::GetJobAttribute { key } => message.push("key", key.clone()),
-            Self::Publish { name, port } => {
-                message.push("name", name.clone());
+            Self::Publish { service, port } => {
+                message.push("name", service.name.clone());
                 message.push("port", port.clone());
-                message.push("infokeycount", "0");
+                numbered::write_info(&service.info, &mut message);
             }
-            Self::Lookup { name } | Self::Unpublish { name } => {
-                message.push("name", name.clone());
-                message.push("infokeycount", "0");
+            Self::Lookup { service } | Self::Unpublish { service } => {
+                message.push("name", service.name.clone());
+                numbered::write_info(&service.info, &mut message);
             }
             Self::Spawn(request) => spawn::write(request, &mut message),
             Self::Ring { left, right } => {
                 message.push("ring-count", "1");
                 message.push("ring-left", left.clone());
                 message.push("ring-right", right.clone());
+            }
+            Self::Signal { rank, signal } => {
+                message.push("rank", rank.to_string());
+                message.push("signal", signal.to_string());
             }
             Self::Abort { code, world, message: words } => {
                 message.push("exitcode", code.to_string());
@@ -204,6 +217,7 @@ impl Request {
             Self::Unpublish { .. } => "name-unpublish",
             Self::Spawn(_) => "spawn",
             Self::Ring { .. } => "ring",
+            Self::Signal { .. } => "mpd-signal",
             Self::Abort { .. } => "abort",
             Self::Finalize => "finalize",
         }
@@ -245,6 +259,14 @@ fn build_abort(found: &Attributes<'_>, _: &Message) -> Result<Request, ProtocolE
 fn build_full_init(found: &Attributes<'_>, _: &Message) -> Result<Request, ProtocolError> {
     let rank = found.get("pmirank").map(|_| found.number("pmirank")).transpose()?;
     Ok(Request::FullInit { rank, threaded: is_true(found, "threaded") })
+}
+
+fn service(
+    command: &'static str,
+    found: &Attributes<'_>,
+    message: &Message,
+) -> Result<Service, ProtocolError> {
+    Ok(Service { name: found.owned("name")?, info: Lists(command).info(message.pairs())? })
 }
 
 fn welcome(found: &Attributes<'_>) -> Result<Content, ProtocolError> {
@@ -387,8 +409,9 @@ pub(crate) const COMMANDS: &[Row] = &[
         name: "name-publish",
         attributes: &[NAME, Attribute::word("port")],
         response: NOTHING,
-        build: |found, _| {
-            Ok(Request::Publish { name: found.owned("name")?, port: found.owned("port")? })
+        build: |found, message| {
+            let service = service("name-publish", found, message)?;
+            Ok(Request::Publish { service, port: found.owned("port")? })
         },
         content: done,
     },
@@ -396,14 +419,18 @@ pub(crate) const COMMANDS: &[Row] = &[
         name: "name-lookup",
         attributes: &[NAME],
         response: Some(&[may("port"), may("value")]),
-        build: |found, _| Ok(Request::Lookup { name: found.owned("name")? }),
+        build: |found, message| {
+            Ok(Request::Lookup { service: service("name-lookup", found, message)? })
+        },
         content: port,
     },
     Row {
         name: "name-unpublish",
         attributes: &[NAME],
         response: NOTHING,
-        build: |found, _| Ok(Request::Unpublish { name: found.owned("name")? }),
+        build: |found, message| {
+            Ok(Request::Unpublish { service: service("name-unpublish", found, message)? })
+        },
         content: done,
     },
     Row {
@@ -421,6 +448,15 @@ pub(crate) const COMMANDS: &[Row] = &[
             Ok(Request::Ring { left: found.owned("ring-left")?, right: found.owned("ring-right")? })
         },
         content: neighbours,
+    },
+    Row {
+        name: "mpd-signal",
+        attributes: &[Attribute::word("rank"), Attribute::word("signal")],
+        response: NOTHING,
+        build: |found, _| {
+            Ok(Request::Signal { rank: found.number("rank")?, signal: found.number("signal")? })
+        },
+        content: done,
     },
     Row {
         name: "abort",

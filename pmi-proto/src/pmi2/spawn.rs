@@ -1,8 +1,9 @@
 //! A spawn among the pairs of a message: what belongs to one program follows its `subcmd`.
 
 use super::Message;
+use super::numbered::{self, Lists, Pair, find};
 use super::response::Content;
-use crate::error::{ProtocolError, excerpt};
+use crate::error::ProtocolError;
 use crate::keyval::{Attributes, parse_number};
 use crate::spawn::{SpawnCommand, SpawnRequest};
 
@@ -12,17 +13,17 @@ pub(super) fn read(message: &Message) -> Result<SpawnRequest, ProtocolError> {
     let starts: Vec<usize> = (0..pairs.len()).filter(|&at| pairs[at].0 == b"subcmd").collect();
     let ends = starts.iter().skip(1).copied().chain([pairs.len()]);
     let before = starts.first().map_or(pairs, |&first| &pairs[..first]);
-    let preput = numbered_pairs(before, "preputcount", "ppkey", "ppval")?;
+    let preput = SPAWN.pairs(before, "preputcount", "ppkey", "ppval")?;
     let commands: Result<Vec<_>, _> =
         starts.iter().zip(ends).map(|(&start, end)| command(&pairs[start..end])).collect();
     let commands = commands?;
     if commands.is_empty() {
-        return Err(missing("subcmd"));
+        return Err(SPAWN.missing("subcmd"));
     }
     if let Some(said) = message.get("ncmds")
         && parse_number(said) != Some(commands.len())
     {
-        return Err(bad_number("ncmds", said));
+        return Err(SPAWN.bad_number("ncmds", said));
     }
     Ok(SpawnRequest { commands, preput })
 }
@@ -31,7 +32,7 @@ pub(super) fn read(message: &Message) -> Result<SpawnRequest, ProtocolError> {
 pub(super) fn write(request: &SpawnRequest, message: &mut Message) {
     message.push("ncmds", request.commands.len().to_string());
     message.push("preputcount", request.preput.len().to_string());
-    write_numbered(&request.preput, "ppkey", "ppval", message);
+    numbered::write(&request.preput, "ppkey", "ppval", message);
     for command in &request.commands {
         message.push("subcmd", command.program.clone());
         message.push("maxprocs", command.size.to_string());
@@ -39,8 +40,7 @@ pub(super) fn write(request: &SpawnRequest, message: &mut Message) {
         for (number, arg) in command.args.iter().enumerate() {
             message.push(&format!("argv{number}"), arg.clone());
         }
-        message.push("infokeycount", command.info.len().to_string());
-        write_numbered(&command.info, "infokey", "infoval", message);
+        numbered::write_info(&command.info, message);
     }
 }
 
@@ -59,74 +59,19 @@ pub(super) fn outcome(found: &Attributes<'_>) -> Result<Content, ProtocolError> 
 fn command(pairs: &[Pair]) -> Result<SpawnCommand, ProtocolError> {
     let program = find(pairs, "subcmd").unwrap_or_default().to_vec();
     if program.is_empty() {
-        return Err(missing("subcmd"));
+        return Err(SPAWN.missing("subcmd"));
     }
-    let size = find(pairs, "maxprocs").ok_or_else(|| missing("maxprocs"))?;
+    let size = find(pairs, "maxprocs").ok_or_else(|| SPAWN.missing("maxprocs"))?;
     let size = match parse_number(size) {
         Some(number) if number > 0 => number,
-        _ => return Err(bad_number("maxprocs", size)),
+        _ => return Err(SPAWN.bad_number("maxprocs", size)),
     };
-    let args = numbered(pairs, count(pairs, "argc")?, "argv")?;
-    let info = numbered_pairs(pairs, "infokeycount", "infokey", "infoval")?;
+    let args = SPAWN.values(pairs, SPAWN.count(pairs, "argc")?, "argv")?;
+    let info = SPAWN.info(pairs)?;
     Ok(SpawnCommand { program, args, size, info })
 }
 
-type Pair = (Vec<u8>, Vec<u8>);
-
-fn find<'p>(pairs: &'p [Pair], key: &str) -> Option<&'p [u8]> {
-    let found = pairs.iter().find(|(name, _)| name == key.as_bytes())?;
-    Some(&found.1)
-}
-
-/// A count; 0 when it is not there.
-fn count(pairs: &[Pair], name: &'static str) -> Result<usize, ProtocolError> {
-    let Some(said) = find(pairs, name) else { return Ok(0) };
-    // Nobody can have written more of them than there are pairs.
-    parse_number(said).filter(|&count| count <= pairs.len()).ok_or_else(|| bad_number(name, said))
-}
-
-/// The values of `name0`, `name1`, …: as they come in order, in one pass.
-fn numbered(
-    pairs: &[Pair],
-    count: usize,
-    name: &'static str,
-) -> Result<Vec<Vec<u8>>, ProtocolError> {
-    let mut values = Vec::with_capacity(count);
-    let mut wanted = format!("{name}0");
-    for (key, value) in pairs {
-        if values.len() < count && key == wanted.as_bytes() {
-            values.push(value.clone());
-            wanted = format!("{name}{}", values.len());
-        }
-    }
-    if values.len() < count { Err(missing(name)) } else { Ok(values) }
-}
-
-fn numbered_pairs(
-    pairs: &[Pair],
-    counted: &'static str,
-    keys: &'static str,
-    values: &'static str,
-) -> Result<Vec<Pair>, ProtocolError> {
-    let count = count(pairs, counted)?;
-    let keys = numbered(pairs, count, keys)?;
-    Ok(keys.into_iter().zip(numbered(pairs, count, values)?).collect())
-}
-
-fn write_numbered(pairs: &[Pair], keys: &str, values: &str, message: &mut Message) {
-    for (number, (key, value)) in pairs.iter().enumerate() {
-        message.push(&format!("{keys}{number}"), key.clone());
-        message.push(&format!("{values}{number}"), value.clone());
-    }
-}
-
-fn missing(attribute: &'static str) -> ProtocolError {
-    ProtocolError::MissingAttribute { command: "spawn", attribute }
-}
-
-fn bad_number(attribute: &'static str, value: &[u8]) -> ProtocolError {
-    ProtocolError::BadNumber { command: "spawn", attribute, value: excerpt(value) }
-}
+const SPAWN: Lists = Lists("spawn");
 
 #[cfg(test)]
 mod tests {
@@ -157,14 +102,14 @@ mod tests {
     #[test]
     fn a_spawn_that_is_not_whole_is_refused() {
         let cases = [
-            ("ncmds=0;preputcount=0;", missing("subcmd")),
-            ("ncmds=1;subcmd=;maxprocs=1;", missing("subcmd")),
-            ("ncmds=1;subcmd=x;", missing("maxprocs")),
-            ("ncmds=1;subcmd=x;maxprocs=0;", bad_number("maxprocs", b"0")),
-            ("ncmds=2;subcmd=x;maxprocs=1;", bad_number("ncmds", b"2")),
-            ("subcmd=x;maxprocs=1;argc=2;argv0=a;argv2=c;", missing("argv")),
-            ("subcmd=x;maxprocs=1;argc=99;", bad_number("argc", b"99")),
-            ("preputcount=1;ppkey0=k;subcmd=x;maxprocs=1;", missing("ppval")),
+            ("ncmds=0;preputcount=0;", SPAWN.missing("subcmd")),
+            ("ncmds=1;subcmd=;maxprocs=1;", SPAWN.missing("subcmd")),
+            ("ncmds=1;subcmd=x;", SPAWN.missing("maxprocs")),
+            ("ncmds=1;subcmd=x;maxprocs=0;", SPAWN.bad_number("maxprocs", b"0")),
+            ("ncmds=2;subcmd=x;maxprocs=1;", SPAWN.bad_number("ncmds", b"2")),
+            ("subcmd=x;maxprocs=1;argc=2;argv0=a;argv2=c;", SPAWN.missing("argv")),
+            ("subcmd=x;maxprocs=1;argc=99;", SPAWN.bad_number("argc", b"99")),
+            ("preputcount=1;ppkey0=k;subcmd=x;maxprocs=1;", SPAWN.missing("ppval")),
         ];
         for (body, error) in cases {
             assert_eq!(spawn(body), Err(error), "{body}");

@@ -33,6 +33,7 @@ use crate::input::InputBuffer;
 use crate::limits::{
     MAX_BACKLOG, MAX_KEY, MAX_KVSNAME, MAX_LINE, MAX_OPERATIONS, MAX_OUTPUT, MAX_VALUE,
 };
+use crate::singleton;
 
 /// What a session must know of its rank's job to answer by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Session {
     ended: bool,
     /// After a fatal error nothing more is decoded.
     deaf: bool,
+    /// The process was started without a manager; see [`crate::singleton`].
+    is_singleton: bool,
 }
 
 /// Which PMI a client speaks.
@@ -154,7 +157,15 @@ impl Session {
             operations: VecDeque::new(),
             ended: false,
             deaf: false,
+            is_singleton: false,
         }
+    }
+
+    /// The conversation of a process that was started without a manager, after it has answered the
+    /// [greeting](crate::singleton::GREETING): it is told the rest, and begins as all do.
+    pub fn of_singleton(facts: Facts) -> Self {
+        let output = singleton::welcome(&facts.kvsname);
+        Self { output, is_singleton: true, ..Self::new(facts) }
     }
 
     /// Takes bytes from the client, in any chunking.

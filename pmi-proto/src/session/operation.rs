@@ -2,6 +2,7 @@
 
 use super::Dialect;
 use crate::error::{ProtocolError, PutError};
+use crate::service::Service;
 use crate::spawn::{SpawnRequest, Spawned};
 
 /// Which request of its session an answer is to.
@@ -37,22 +38,22 @@ pub enum Operation {
         /// Counted from 0.
         index: usize,
     },
-    /// Publish a name for other jobs; it may hold spaces and be of any length.
+    /// Publish a name for other jobs.
     Publish {
         /// The name.
-        name: Vec<u8>,
+        service: Service,
         /// What it stands for: the name of a port.
         value: Vec<u8>,
     },
     /// Find what a name stands for.
     Lookup {
         /// The name.
-        name: Vec<u8>,
+        service: Service,
     },
     /// Take a name back.
     Unpublish {
         /// The name.
-        name: Vec<u8>,
+        service: Service,
     },
     /// The rank arrived at the barrier.
     Fence,
@@ -102,6 +103,13 @@ pub enum Operation {
     },
     /// Start a job of its own.
     Spawn(SpawnRequest),
+    /// Have a signal sent to another rank of this job.
+    Signal {
+        /// To whom.
+        rank: u32,
+        /// Its number.
+        signal: u8,
+    },
     /// An `init` was accepted, and answered.
     Initialized {
         /// False when the client repeats it, with or without a finalize between.

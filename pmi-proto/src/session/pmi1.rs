@@ -91,16 +91,19 @@ impl Session {
             },
             Command::BarrierIn => self.wait_for(Wanted::Fence, Operation::Fence),
             Command::PublishName { service, port } => {
-                let operation = Operation::Publish { name: service, value: port };
+                let operation = Operation::Publish { service: service.into(), value: port };
                 self.wait_for(Wanted::Publish, operation);
             }
             Command::LookupName { service } => {
-                self.wait_for(Wanted::Lookup, Operation::Lookup { name: service });
+                self.wait_for(Wanted::Lookup, Operation::Lookup { service: service.into() });
             }
             Command::UnpublishName { service } => {
-                self.wait_for(Wanted::Unpublish, Operation::Unpublish { name: service });
+                self.wait_for(Wanted::Unpublish, Operation::Unpublish { service: service.into() });
             }
             Command::Spawn(block) => self.spawn(*block),
+            Command::Signal { rank, signal } => {
+                self.wait_for(Wanted::Done, Operation::Signal { rank, signal });
+            }
             Command::Abort { code, message } => {
                 self.tell(Operation::Abort { code, world: true, message });
             }
@@ -146,6 +149,10 @@ impl Session {
     }
 
     fn put(&mut self, kvsname: &[u8], key: Vec<u8>, value: Vec<u8>) {
+        if self.is_singleton && key.is_empty() {
+            // Older ones say what they put before they had a manager: nothing.
+            return self.send(&Reply::PutResult(Ok(())));
+        }
         let checked = self
             .check_kvsname("put", kvsname)
             .and_then(|()| check_key("put", &key))
@@ -228,6 +235,7 @@ pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
         (Wanted::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
         (Wanted::Fence, Answer::Fence) => Reply::BarrierOut,
         (Wanted::Spawn, Answer::Spawned(result)) => spawn_reply(result),
+        (Wanted::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
         (_, _) => return None,
     })
 }

@@ -156,14 +156,17 @@ impl Session {
                 check_value(command, &right)?;
                 Act::Ask(Wanted::Ring, Operation::Ring { left, right })
             }
-            Request::Publish { name, port } => {
-                Act::Ask(Wanted::Publish, Operation::Publish { name, value: port })
+            Request::Publish { service, port } => {
+                Act::Ask(Wanted::Publish, Operation::Publish { service, value: port })
             }
-            Request::Lookup { name } => Act::Ask(Wanted::Lookup, Operation::Lookup { name }),
-            Request::Unpublish { name } => {
-                Act::Ask(Wanted::Unpublish, Operation::Unpublish { name })
+            Request::Lookup { service } => Act::Ask(Wanted::Lookup, Operation::Lookup { service }),
+            Request::Unpublish { service } => {
+                Act::Ask(Wanted::Unpublish, Operation::Unpublish { service })
             }
             Request::Spawn(request) => Act::Ask(Wanted::Spawn, Operation::Spawn(request)),
+            Request::Signal { rank, signal } => {
+                Act::Ask(Wanted::Done, Operation::Signal { rank, signal })
+            }
             Request::Abort { code, world, message } => {
                 Act::Tell(Operation::Abort { code, world, message })
             }

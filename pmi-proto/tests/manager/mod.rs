@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pmi_proto::{
-    Answer, Facts, Kvs, NodeAttributes, Operation, ProtocolError, Session, Spawned, Ticket,
+    Answer, Facts, Kvs, NodeAttributes, Operation, ProtocolError, Service, Session, Spawned, Ticket,
 };
 
 /// The name of the job's KVS in all tests.
@@ -157,18 +157,18 @@ impl Manager {
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(self.kvs.get_index(*index)));
             }
-            Operation::Publish { name, value } => {
+            Operation::Publish { service: Service { name, .. }, value } => {
                 let free = !self.names.contains_key(name);
                 if free {
                     self.names.insert(name.clone(), value.clone());
                 }
                 session.answer(ticket, Answer::Published(free.then_some(()).ok_or("taken")));
             }
-            Operation::Lookup { name } => {
+            Operation::Lookup { service: Service { name, .. } } => {
                 let found = self.names.get(name).map(Vec::as_slice);
                 session.answer(ticket, Answer::Found(found.ok_or("service_not_found")));
             }
-            Operation::Unpublish { name } => {
+            Operation::Unpublish { service: Service { name, .. } } => {
                 let found = self.names.remove(name).map(drop);
                 session.answer(ticket, Answer::Unpublished(found.ok_or("service_not_found")));
             }
@@ -195,7 +195,7 @@ impl Manager {
             Operation::GetJobAttribute { key } => {
                 session.answer(ticket, Answer::Get(self.kvs.get(key)));
             }
-            Operation::Connect { .. } | Operation::Disconnect { .. } => {
+            Operation::Connect { .. } | Operation::Disconnect { .. } | Operation::Signal { .. } => {
                 session.answer(ticket, Answer::Done(Ok(())));
             }
             // A ring of one.

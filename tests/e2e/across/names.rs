@@ -5,7 +5,7 @@ use std::fs;
 use crate::across::ring;
 use crate::members::Members;
 use crate::mpi::libraries_with_ports;
-use crate::run::{Run, Running, wait_until};
+use crate::run::{Run, Running, sample, wait_until};
 use crate::suite::Suite;
 
 const NONE: &str = "cmd=lookup_result rc=1 msg=service_not_found\n";
@@ -18,8 +18,13 @@ fn say(ring: &Members, index: usize, rank: &str, lines: &[&str]) -> Run {
 
 /// A job whose rank 5, on d3, has published a name, and stays.
 fn publisher(ring: &Members, then: &[&str]) -> Running {
+    publisher_of(ring, "my ocean", then)
+}
+
+fn publisher_of(ring: &Members, service: &str, then: &[&str]) -> Running {
     let until = format!("until={}", ring.suite.path("stop").display());
-    let mut lines = vec!["publish_name service=my ocean port=tag#0$port#1$", until.as_str()];
+    let publication = format!("publish_name service={service} port=tag#0$port#1$");
+    let mut lines = vec![publication.as_str(), until.as_str()];
     lines.extend(then);
     let job = say(ring, 1, "5", &lines).start();
     wait_until("a name", || job.stdout() == "cmd=publish_result rc=0 msg=success\n");
@@ -31,8 +36,24 @@ fn stop(ring: &Members) {
 }
 
 fn look_up(ring: &Members, index: usize) -> String {
-    say(ring, index, "0", &["lookup_name service=my ocean"]).output().code(0).quiet().out()
+    look_up_as(ring, index, "my ocean")
 }
+
+fn look_up_as(ring: &Members, index: usize, service: &str) -> String {
+    let line = format!("lookup_name service={service}");
+    say(ring, index, "0", &[&line]).output().code(0).quiet().out()
+}
+
+fn listed(ring: &Members, index: usize) -> String {
+    let command = ring.suite.command(ring.suite.program("mpdnames"));
+    command.env("MPD_RUNDIR", ring.rundir(index)).output().code(0).quiet().out()
+}
+
+/// What a job's one rank is told of a publication.
+const DONE: &str = "cmd=publish_result rc=0 msg=success\n";
+const TAKEN: &str = "cmd=publish_result rc=1 msg=key_already_present\n";
+const TAKEN_BACK: &str = "cmd=unpublish_result rc=0 msg=success\n";
+const NOT_TAKEN_BACK: &str = "cmd=unpublish_result rc=1 msg=service_not_found\n";
 
 const FOUND: &str = "cmd=lookup_result rc=0 msg=success port=tag#0$port#1$\n";
 
@@ -118,32 +139,205 @@ fn who_asks_while_the_daemon_is_away_is_answered_by_the_next() {
 }
 
 #[test]
+fn a_name_with_a_key_is_unknown_to_who_has_not_that_key_and_the_log_tells_who_asked() {
+    let ring = ring();
+    let back = |key: &str| format!("unpublish_name service=my ocean{key}");
+    let then = ["", "#key=shallow", "#key=very deep"].map(back);
+    let last = format!("until={}", ring.suite.path("end").display());
+    let then = [then[0].as_str(), &then[1], &then[2], &last];
+    let job = publisher_of(&ring, "my ocean#key=very deep", &then);
+    let id = listed(&ring, 2).split(' ').nth(2).expect("a job").to_owned();
+    assert_eq!(listed(&ring, 2), format!("\"my ocean\" {id} d3 \"tag#0$port#1$\" keyed\n"));
+    for index in [1, 4] {
+        for wrong in ["my ocean", "my ocean#key=shallow"] {
+            assert_eq!(look_up_as(&ring, index, wrong), NONE, "d{index}: {wrong}");
+        }
+        assert_eq!(look_up_as(&ring, index, "my ocean#key=very deep"), FOUND, "d{index}");
+        let log = ring.log(index);
+        for why in ["without its key", "with a wrong key"] {
+            let asked = |line: &&str| {
+                line.contains(&format!(
+                    "@d{index} asks for the name \"my ocean\" of job {id} {why}"
+                ))
+            };
+            assert_eq!(log.lines().filter(asked).count(), 1, "{log}");
+        }
+    }
+    let other = say(&ring, 4, "0", &["publish_name service=my ocean#key=blue port=x"]);
+    other.output().code(0).prints(TAKEN);
+    stop(&ring);
+    let told = format!("{DONE}{NOT_TAKEN_BACK}{NOT_TAKEN_BACK}{TAKEN_BACK}");
+    wait_until("it is taken back", || job.stdout() == told);
+    wait_until("nobody has it", || look_up_as(&ring, 2, "my ocean#key=very deep") == NONE);
+    fs::write(ring.suite.path("end"), "").expect("a file");
+    job.wait().code(0).quiet();
+    for index in 1..=4 {
+        let log = ring.log(index);
+        assert!(
+            !["deep", "shallow", "blue", "#key"].iter().any(|word| log.contains(word)),
+            "{log}"
+        );
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn who_has_a_key_does_not_find_what_was_published_without() {
+    let ring = ring();
+    let job = publisher(&ring, &[]);
+    assert_eq!(look_up_as(&ring, 4, "my ocean#key=deep"), NONE);
+    assert!(ring.log(4).contains("with a key, and it has none"), "{}", ring.log(4));
+    assert_eq!(look_up(&ring, 4), FOUND);
+    stop(&ring);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_key_holds_when_the_daemon_is_followed_by_another() {
+    let ring = ring();
+    let job = publisher_of(&ring, "my ocean#key=deep", &[]);
+    ring.kill(3);
+    ring.start_again(3);
+    ring.agree();
+    wait_until("it is there again", || look_up_as(&ring, 1, "my ocean#key=deep") == FOUND);
+    assert_eq!(look_up(&ring, 1), NONE);
+    stop(&ring);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_name_stays_when_another_daemon_dies_that_knew_it() {
+    let ring = ring();
+    let job = publisher(&ring, &[]);
+    ring.kill(4);
+    for index in 1..=3 {
+        assert!(listed(&ring, index).starts_with("\"my ocean\" "), "d{index}");
+    }
+    ring.agree();
+    let program = ring.suite.program("t-pmi");
+    for index in 1..=3 {
+        let words = ["-n", "1", &program, "say", "0", "lookup_name service=my ocean"];
+        ring.mpirun(index, &words).output().code(0).prints(FOUND);
+    }
+    stop(&ring);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_hundred_names_at_once_from_four_hosts_are_all_found() {
+    const EACH: usize = 25;
+    let ring = ring();
+    let (go, end) = (ring.suite.path("go"), ring.suite.path("end"));
+    let (go_line, end_line) =
+        (format!("until={}", go.display()), format!("until={}", end.display()));
+    let jobs: Vec<Running> = (1..=4)
+        .map(|index| {
+            let publish =
+                |n| format!("publish_name service=name {index}-{n} port=port {index} {n}");
+            let lines: Vec<String> = (0..EACH).map(publish).collect();
+            let run = ring.mpirun(index, &["-n", "1", &ring.suite.program("t-pmi"), "say", "0"]);
+            run.arg(&go_line).args(lines).arg(&end_line).deadline(60).start()
+        })
+        .collect();
+    fs::write(&go, "").expect("a file");
+    for job in &jobs {
+        wait_until("all are published", || job.stdout() == DONE.repeat(EACH));
+    }
+    let (mut lookups, mut found) = (Vec::new(), String::new());
+    for (index, n) in (1..=4).flat_map(|index| (0..EACH).map(move |n| (index, n))) {
+        lookups.push(format!("lookup_name service=name {index}-{n}"));
+        found += &format!("cmd=lookup_result rc=0 msg=success port=port {index} {n}\n");
+    }
+    let run = ring.mpirun(3, &["-n", "1", &ring.suite.program("t-pmi"), "say", "0"]);
+    run.args(lookups).deadline(60).output().code(0).quiet().prints(&found);
+    assert_eq!(listed(&ring, 2).lines().count(), 4 * EACH);
+    fs::write(&end, "").expect("a file");
+    for job in jobs {
+        job.wait().code(0).quiet();
+    }
+    wait_until("all are gone", || listed(&ring, 2).is_empty());
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn of_two_who_publish_one_name_at_once_one_has_it_and_the_other_is_told() {
+    let ring = ring();
+    let program = ring.suite.program("t-pmi");
+    for round in 0..sample(3, 30) {
+        let until = |what: &str| {
+            let path = ring.suite.path(format!("{what}{round}"));
+            (path.clone(), format!("until={}", path.display()))
+        };
+        let ((go, go_line), (end, end_line)) = (until("go"), until("end"));
+        let jobs = [1, 4].map(|index| {
+            let publish = format!("publish_name service=ocean port=port of d{index}");
+            let run = ring.mpirun(index, &["-n", "1", &program, "say", "0"]);
+            run.args([&go_line, &publish, &end_line]).deadline(60).start()
+        });
+        wait_until("both are there", || {
+            [1, 4].iter().all(|index| ring.listed(*index).len() == jobs.len())
+        });
+        fs::write(&go, "").expect("a file");
+        let told = |job: &Running| [DONE, TAKEN].contains(&job.stdout().as_str());
+        wait_until("both are told", || jobs.iter().all(told));
+        let winners: Vec<usize> = [1, 4]
+            .into_iter()
+            .zip(&jobs)
+            .filter(|(_, j)| j.stdout() == DONE)
+            .map(|(i, _)| i)
+            .collect();
+        let [winner] = winners[..] else { panic!("round {round}: {winners:?} have it") };
+        for index in 1..=4 {
+            assert!(listed(&ring, index).contains(&format!("@d{winner} d{winner} ")), "{round}");
+        }
+        fs::write(&end, "").expect("a file");
+        for job in jobs {
+            job.wait().code(0).quiet();
+        }
+        wait_until("it is gone", || [1, 4].iter().all(|index| listed(&ring, *index).is_empty()));
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn ranks_of_a_job_alone_find_each_others_names() {
     let suite = Suite::new();
-    let lines =
-        ["publish_name service=a port=b", "lookup_name service=a", "publish_name service=a port=c"];
+    let lines = [
+        "publish_name service=a port=b",
+        "lookup_name service=a",
+        "publish_name service=a port=c",
+        "publish_name service=locked#key=x port=d",
+        "lookup_name service=locked",
+        "lookup_name service=locked#key=x",
+    ];
     let output = suite.ranks(2, "t-pmi", &["say", "1"]).args(lines).output();
-    output.code(0).quiet().prints(
-        "cmd=publish_result rc=0 msg=success\ncmd=lookup_result rc=0 msg=success port=b\n\
-         cmd=publish_result rc=1 msg=key_already_present\n",
-    );
+    let found = |port: &str| format!("cmd=lookup_result rc=0 msg=success port={port}\n");
+    let told = [DONE, &found("b"), TAKEN, DONE, NONE, &found("d")];
+    output.code(0).prints(&told.concat());
 }
 
 #[test]
 fn programs_of_real_libraries_that_were_started_apart_meet_by_a_name() {
     for library in libraries_with_ports() {
         let ring = ring();
-        let meet = |index: usize, how: &str| {
-            let run = ring
-                .mpirun(index, &["-n", "4"])
-                .arg(library.program("meet"))
-                .args([how, "a place"]);
+        let meet = |index: usize, how: &str, place: &str| {
+            let run =
+                ring.mpirun(index, &["-n", "4"]).arg(library.program("meet")).args([how, place]);
             library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1").deadline(120).start()
         };
-        let (publishes, looks_up) = (meet(1, "publish"), meet(4, "lookup"));
-        for job in [publishes, looks_up] {
-            let output = job.wait();
-            assert_eq!(output.code(0).out(), "meet: 8 together\n", "{}: {output}", library.name);
+        for place in ["a place", "a place#key=and a key"] {
+            for job in [meet(1, "publish", place), meet(4, "lookup", place)] {
+                let output = job.wait();
+                assert_eq!(
+                    output.code(0).out(),
+                    "meet: 8 together\n",
+                    "{}: {output}",
+                    library.name
+                );
+            }
         }
         ring.only_daemons_are_left();
     }

@@ -1,80 +1,166 @@
-//! Real MPI libraries that start further ranks on other hosts.
+//! Spawned ranks on many hosts, some of which join the job for them.
 
 use std::collections::BTreeMap;
 
-use crate::across::ring;
+use nix::sys::signal::Signal;
+
+use crate::across::roomy;
 use crate::members::Members;
-use crate::mpi::{Library, libraries_with_ports};
-use crate::run::{Output, Run};
+use crate::run::{Output, Run, wait_until};
+use crate::spawn::{command, one};
 
-fn with_each(check: impl Fn(&Members, &Library)) {
-    for library in libraries_with_ports() {
-        let ring = ring();
-        check(&ring, &library);
-        ring.only_daemons_are_left();
-    }
+/// Hosts d1 to d5.
+fn ring() -> Members {
+    roomy().with(5)
 }
 
-/// tests/mpi/spawn.c on the two slots of d1, with shared memory forbidden and the host before each line.
-fn spawn(ring: &Members, library: &Library, words: &[&str]) -> Run {
-    let run = ring
-        .mpirun(1, &["-prepend-pattern", "%h ", "-n", "2"])
-        .arg(library.program("spawn"))
-        .args(words);
-    library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1").deadline(120)
+/// A job of one rank on d1 that says these lines.
+fn job(ring: &Members, options: &[&str], lines: &[Vec<String>]) -> Run {
+    let helper = ring.suite.program("t-pmi");
+    let words: Vec<&str> =
+        options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]).collect();
+    ring.mpirun(1, &words).args(lines.concat()).deadline(60)
 }
 
-/// How many children are on each host.
-fn hosts(output: &Output) -> BTreeMap<String, usize> {
+/// How many lines of `text` came from each host, by labels that end with it.
+fn by_host(output: &Output, text: &str) -> BTreeMap<String, usize> {
     let mut hosts = BTreeMap::new();
-    let out = output.out();
-    for (host, _) in out.lines().filter_map(|line| line.split_once(" child ")) {
+    for line in output.out().lines().filter(|line| line.ends_with(text)) {
+        let label = line.split(' ').next().unwrap_or_default();
+        let host = label.split('@').nth(1).unwrap_or_default();
         *hosts.entry(host.to_owned()).or_default() += 1;
     }
     hosts
 }
 
+const LABEL: [&str; 2] = ["-label-fmt", "%r@%h "];
+
 #[test]
-fn spawned_ranks_go_where_hint_and_policy_say() {
-    with_each(|ring, library| {
-        for (hints, expected) in [
-            (&[][..], &[("d1", 1), ("d2", 1), ("d3", 1), ("d4", 1)][..]),
-            (&["hosts=d3,d4"], &[("d3", 2), ("d4", 2)]),
-            (&["host=d2"], &[("d2", 4)]),
-            (&["mpd_policy=pack"], &[("d2", 2), ("d3", 2)]),
-            (&["wdir=/", "hosts=d4"], &[("d4", 4)]),
-        ] {
-            let words = [&["one", "4"][..], hints].concat();
-            let output = spawn(ring, library, &words).output();
-            output.code(0).quiet();
-            assert!(output.out().contains("d1 spawn: 6 together\n"), "{}: {output}", library.name);
-            let expected = expected.iter().map(|&(host, n)| (host.to_owned(), n)).collect();
-            assert_eq!(hosts(&output), expected, "{hints:?} {}: {output}", library.name);
-        }
-    });
+fn spawned_ranks_are_placed_evenly_whoever_asks_and_however_many_at_once() {
+    let ring = ring();
+    let echo = |size| one(size, &["echo", "hi"], &[]);
+    for (lines, counts) in [
+        (vec![echo(1); 20], [4, 4, 4, 4, 4]),
+        (vec![echo(20)], [4, 4, 4, 4, 4]),
+        (vec![echo(1), echo(3), echo(2), echo(7)], [2, 3, 3, 3, 2]),
+    ] {
+        let output = job(&ring, &LABEL, &lines).output();
+        output.code(0).quiet();
+        let hosts = by_host(&output, " hi");
+        assert_eq!(hosts.into_values().collect::<Vec<_>>(), counts, "{output}");
+    }
+    ring.only_daemons_are_left();
 }
 
 #[test]
-fn generations_follow_each_other_over_the_hosts() {
-    with_each(|ring, library| {
-        let run = ring.mpirun(1, &["-n", "1"]).arg(library.program("spawn")).args(["nested", "5"]);
-        let run = library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1");
-        let output = run.deadline(120).output();
-        let said = (1..=5).map(|depth| format!("spawn: depth {depth}: 2 together"));
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
-    });
+fn worlds_on_hosts_that_joined_exchange_keys_and_spawn_in_turn() {
+    let ring = ring();
+    let helper = ring.suite.program("t-pmi");
+    let keys = [&*helper, "put-fence-get-all", "40"];
+    let inner = one(6, &[&helper, "fences", "10"], &[]);
+    let mut nested = vec![&*helper, "lines", "0"];
+    nested.extend(inner.iter().map(String::as_str));
+    let lines = [one(10, &keys, &[]), one(1, &nested, &[]), one(3, &keys, &[])];
+    let output = job(&ring, &["-l"], &lines).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().matches("pmi ok ").count(), 13, "{output}");
+    assert_eq!(output.out().matches("fences ok ").count(), 6, "{output}");
+    assert!(output.out().contains("5,3: ") || output.out().contains("5,4: "), "{output}");
+    ring.only_daemons_are_left();
 }
 
 #[test]
-fn a_program_that_is_missing_on_other_hosts_is_an_error_where_it_was_wanted() {
-    with_each(|ring, library| {
-        for mode in ["missing", "half"] {
-            let output = spawn(ring, library, &[mode]).output();
-            let lines = output.code(0).says(&["spawn by rank 0", "no-such-program"]).sorted_lines();
-            let said = ["d1 spawn: rank 0: an error", "d1 spawn: rank 1: an error"];
-            assert_eq!(lines, said, "{}: {output}", library.name);
-            ring.only_daemons_are_left();
-        }
-    });
+fn hosts_and_policies_of_a_spawn_are_kept() {
+    let ring = ring();
+    let echo = |size, info: &[(&str, &str)]| one(size, &["echo", "hi"], info);
+    for (options, lines, hosts) in [
+        (&[][..], echo(4, &[("hosts", "d4,d2")]), &[("d2", 2), ("d4", 2)][..]),
+        (&[], echo(3, &[("host", "d3")]), &[("d3", 3)]),
+        (&["-spawn-policy", "pack"], echo(3, &[]), &[("d1", 1), ("d2", 2)]),
+        (&["-hosts", "d1,d5"], echo(4, &[]), &[("d1", 2), ("d5", 2)]),
+    ] {
+        let output = job(&ring, &[&LABEL[..], options].concat(), &[lines]).output();
+        output.code(0).quiet();
+        let expected: Vec<(String, usize)> =
+            hosts.iter().map(|(host, count)| ((*host).to_owned(), *count)).collect();
+        assert_eq!(by_host(&output, " hi").into_iter().collect::<Vec<_>>(), expected, "{output}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_program_that_one_host_cannot_start_is_started_nowhere() {
+    let ring = ring();
+    let touch = |name: &str| ring.suite.path(name).display().to_string();
+    let mark = touch("mark");
+    let lines = [
+        [command((1, 2), 4, &["touch", &mark], &[]), command((2, 2), 1, &["./missing"], &[])]
+            .concat(),
+        one(5, &["true"], &[]),
+    ];
+    let output = job(&ring, &[], &lines).output();
+    output.code(0).brief().says(&["spawn by rank 0: host d1", "\"./missing\""]);
+    assert!(output.out().starts_with("cmd=spawn_result rc=-1 msg=cannot_spawn\n"), "{output}");
+    assert!(!ring.suite.path("mark").exists());
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn output_of_all_worlds_arrives_whole_and_a_failure_anywhere_ends_all() {
+    let ring = ring();
+    let never = format!("until={}", ring.suite.path("never").display());
+    let many = one(10, &["sh", "-c", "seq 1 2000"], &[]);
+    let output = job(&ring, &["-l"], &[many]).output();
+    output.code(0).quiet();
+    assert_eq!(output.out().lines().filter(|line| line.ends_with(": 2000")).count(), 10);
+    assert_eq!(output.out().lines().count(), 10 * 2000 + 1);
+
+    let fails = one(5, &["sh", "-c", "[ $PMI_RANK != 3 ] || exit 9; sleep 60"], &[]);
+    let output = job(&ring, &[], &[fails, vec![never]]).output();
+    output.code(9).brief().says(&["host d5: world 1: rank 3: exited with code 9"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn signals_reach_spawned_ranks_on_every_host_and_leave_nothing() {
+    let ring = ring();
+    let never = format!("until={}", ring.suite.path("never").display());
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let lines =
+            [one(5, &["sleep", "60"], &[]), one(5, &["sleep", "60"], &[]), vec![never.clone()]];
+        let job = job(&ring, &[], &lines).start();
+        wait_until("ten sleepers", || ring.suite.running("sleep").len() == 10);
+        job.send(signal);
+        job.wait();
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn the_loss_of_a_host_where_spawned_ranks_run_ends_the_job_and_of_another_does_not() {
+    let ring = ring();
+    let go = ring.suite.path("go").display().to_string();
+    let lines = [one(5, &["true"], &[]), vec![format!("until={go}")], one(2, &["true"], &[])];
+    let run = job(&ring, &[], &lines).start();
+    run.shows("errcodes=0,0,0,0,0");
+    wait_until("idle managers", || ring.suite.running("true").is_empty());
+    ring.kill_manager(4);
+    wait_until("a word of it", || run.stderr().contains("host d4 is lost"));
+    std::fs::write(&go, "").expect("a file");
+    let output = run.wait();
+    output.code(0).says(&["no process of the job runs there"]);
+    assert!(output.out().ends_with("errcodes=0,0\n"), "{output}");
+
+    let never = format!("until={}", ring.suite.path("never").display());
+    let run = job(&ring, &[], &[one(5, &["sleep", "60"], &[]), vec![never]]).start();
+    wait_until("five sleepers", || ring.suite.running("sleep").len() == 5);
+    ring.kill_manager(4);
+    run.wait().failed().says(&["host d4 is lost"]);
+    ring.only_daemons_are_left();
+}
+
+impl Members {
+    fn kill_manager(&self, index: usize) {
+        crate::process::send(self.manager(index).pid, Signal::SIGKILL);
+    }
 }

@@ -128,6 +128,8 @@ pub(super) struct Cluster {
     pub(super) releases: usize,
     pub(super) check_failed: bool,
     pub(super) console_lost: bool,
+    /// The user wanted the end.
+    pub(super) interrupted: bool,
     /// Spawned worlds that were announced, and answers that spawners got.
     pub(super) announced: usize,
     pub(super) answers: Vec<SpawnOutcome>,
@@ -195,6 +197,7 @@ impl Cluster {
             releases: 0,
             check_failed: false,
             console_lost: false,
+            interrupted: false,
             announced: 0,
             answers: Vec::new(),
             failed: BTreeSet::new(),
@@ -253,6 +256,7 @@ impl Cluster {
             }
             Fault::Console(input) => {
                 self.console_lost |= input == Input::ConsoleLost;
+                self.interrupted |= matches!(input, Input::Interrupt | Input::Signal(_));
                 self.suspended = match input {
                     Input::Suspend => true,
                     Input::Resume => false,

@@ -3,6 +3,7 @@
 mod cluster;
 mod sim;
 mod tree;
+mod worlds;
 
 use std::time::Duration;
 

@@ -128,8 +128,9 @@ fn spawn(dice: &mut Dice, hosts: usize, each: u32) -> Fault {
 }
 
 fn every_spawner_is_answered_if_all_is_well(cluster: &Cluster) {
-    if cluster.finish == Some(0) && !cluster.console_lost {
-        assert_eq!(cluster.answers.len(), cluster.announced, "answers");
+    if cluster.finish == Some(0) && !cluster.console_lost && !cluster.interrupted {
+        // Those that came too late were refused.
+        assert!(cluster.answers.len() >= cluster.announced, "answers");
     }
 }
 

@@ -72,7 +72,8 @@ fn largest_sheet() -> Sheet {
     while sheet.claims.len() < MAX_CLAIMS {
         let name = format!("{:04}{}", sheet.claims.len(), "\u{1}".repeat(MAX_NAME - 4));
         let job = JobId::new(u64::MAX, "d").unwrap();
-        sheet.claims.push(Claim { name, value: "\u{1}".repeat(MAX_VALUE), job });
+        let value = "\u{1}".repeat(MAX_VALUE);
+        sheet.claims.push(Claim { name, value, job, lock: None });
         if !sheet.is_sound() {
             sheet.claims.pop();
             break;
@@ -91,12 +92,16 @@ fn the_largest_sheet_and_many_small_ones_fit_a_frame() {
     assert!(json(&RingMessage::Scatter(asking)) <= FRAME);
     assert!(json(&RingMessage::Names { sheets: vec![sheet] }) <= FRAME);
     let job = JobId::new(1, "d").unwrap();
-    let claim =
-        |n: usize| Claim { name: format!("{n:04}"), value: String::new(), job: job.clone() };
-    let claims = (0..MAX_CLAIMS).map(claim).collect();
-    let small = Sheet { claims, ..Sheet::new(name("a"), Instance::from_bytes([1; 16])) };
-    let sheets = vec![small.clone(); MAX_SHEET / small.bytes()];
-    assert!(json(&RingMessage::Names { sheets }) <= FRAME);
+    for lock in [None, Some(Lock::new([7; SALT], &NameKey::new("", b"words")))] {
+        let claim = |n: usize| {
+            let (name, job, lock) = (format!("{n:04}"), job.clone(), lock.clone());
+            Claim { name, value: String::new(), job, lock }
+        };
+        let claims = (0..MAX_CLAIMS).map(claim).collect();
+        let small = Sheet { claims, ..Sheet::new(name("a"), Instance::from_bytes([1; 16])) };
+        let sheets = vec![small.clone(); MAX_SHEET / small.bytes()];
+        assert!(json(&RingMessage::Names { sheets }) <= FRAME);
+    }
 }
 
 #[test]

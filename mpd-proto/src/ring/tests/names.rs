@@ -7,7 +7,7 @@ fn job(number: u64) -> JobId {
 }
 
 fn claim(of: &str, number: u64) -> Claim {
-    Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number) }
+    Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number), lock: None }
 }
 
 /// What `owner`, instance 2, has published.
@@ -55,7 +55,7 @@ fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
     assert_eq!(ring.lookup("ocean").unwrap().1, &claim("ocean", 7));
     for (of, by, found) in [("ocean", 3, false), ("air", 7, false), ("ocean", 7, true)] {
         let (request, of) = (RequestId(9), of.to_owned());
-        ring.handle(second(1), Input::Unpublish { request, name: of, job: job(by) });
+        ring.handle(second(1), Input::Unpublish { request, name: of, job: job(by), key: None });
         assert_eq!(drain(&mut ring), [Output::Unpublished { request, found }]);
     }
     assert_eq!(winner(&ring, "ocean"), None);
@@ -65,6 +65,31 @@ fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
     ring.handle(second(1), Input::JobOver(job(7)));
     assert_eq!(drain(&mut ring), []);
     assert_eq!(ring.names(), [(&name("a"), &claim("land", 8))]);
+}
+
+#[test]
+fn a_name_with_a_key_is_one_name_and_is_taken_back_with_that_key() {
+    let mut ring = Ring::new(second(1), config("a"));
+    drain(&mut ring);
+    let key = |words: &[u8]| NameKey::new("ocean", words);
+    let locked = |words, number| {
+        let lock = Some(Lock::new([9; SALT], &key(words)));
+        Claim { lock, ..claim("ocean", number) }
+    };
+    for (claim, result) in [
+        (locked(b"deep", 7), Publication::Done),
+        (locked(b"blue", 8), Publication::Taken),
+        (claim("ocean", 9), Publication::Taken),
+    ] {
+        ring.handle(second(1), Input::Publish { request: RequestId(1), claim });
+        assert_eq!(drain(&mut ring), [published(1, result)]);
+    }
+    for (key, found) in [(None, false), (Some(key(b"blue")), false), (Some(key(b"deep")), true)] {
+        let (request, name) = (RequestId(2), "ocean".to_owned());
+        ring.handle(second(1), Input::Unpublish { request, name, job: job(7), key });
+        assert_eq!(drain(&mut ring), [Output::Unpublished { request, found }]);
+    }
+    assert_eq!(winner(&ring, "ocean"), None);
 }
 
 #[test]

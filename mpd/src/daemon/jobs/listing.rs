@@ -52,6 +52,7 @@ fn pieces(mut part: JobPart) -> Vec<JobPart> {
         let ranks: Vec<u32> = run.ranks.ranks().map(|rank| rank.0).collect();
         for (ranks, pids) in ranks.chunks(PIECE).zip(run.pids.chunks(PIECE)) {
             let run = RankRun {
+                world: run.world,
                 program: run.program.clone(),
                 ranks: RankSet::from_ranges(ranks.iter().map(|rank| (*rank, *rank)).collect()),
                 pids: pids.to_vec(),
@@ -75,6 +76,7 @@ mod tests {
     fn part(number: u64, ranks: u32) -> JobPart {
         let worst = shortened(&"\u{1}".repeat(1000));
         let run = RankRun {
+            world: None,
             program: worst.clone(),
             ranks: RankSet::from_ranges((0..ranks).map(|rank| (rank * 2, rank * 2)).collect()),
             pids: (0..ranks).map(|rank| 4_000_000 + rank).collect(),
@@ -120,6 +122,7 @@ mod tests {
     #[test]
     fn a_few_jobs_of_ordinary_size_are_one_page() {
         let run = RankRun {
+            world: None,
             program: "/home/user/bin/solver".to_owned(),
             ranks: RankSet::below(64),
             pids: (0..64).map(|pid| 30_000 + pid).collect(),

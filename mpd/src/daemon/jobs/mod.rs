@@ -30,7 +30,7 @@ use mpd_proto::message::{
 };
 use mpd_proto::placement::spawn::SpawnWish;
 use mpd_proto::ring::Instance;
-use mpd_proto::{JobId, Time};
+use mpd_proto::{JobId, Rank, Time};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::jobs::records::Records;
@@ -52,6 +52,8 @@ pub(crate) struct Submission {
     pub(crate) spec: JobSpec,
     pub(crate) encoded: Vec<u8>,
     pub(crate) outputs: [OwnedFd; 2],
+    /// PMI connection and pidfd of a process that is to be its one rank.
+    pub(crate) adopted: Option<[OwnedFd; 2]>,
 }
 
 /// A job with a manager on this host.
@@ -130,6 +132,8 @@ pub(crate) enum Spawn {
 struct Given<'a> {
     /// The console, its output and its error.
     console: [BorrowedFd<'a>; 3],
+    /// What is passed on of a process that is to be its one rank.
+    adopted: &'a [OwnedFd],
     spec: &'a [u8],
     notices: Vec<String>,
     spans: Vec<Span>,
@@ -249,8 +253,9 @@ impl Jobs {
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let adopted = submission.adopted.as_ref().map_or(&[][..], |passed| passed);
         let spec = &submission.encoded;
-        self.start(launch, 0, Given { console, spec, notices, spans })?;
+        self.start(launch, 0, Given { console, adopted, spec, notices, spans })?;
         self.last = self.last.max(launch.job.number());
         if let Some(job) = self.jobs.get_mut(&launch.job) {
             job.alias.clone_from(&submission.spec.alias);
@@ -272,7 +277,7 @@ impl Jobs {
         self.start(
             launch,
             place,
-            Given { console, spec: &[], notices: Vec::new(), spans: Vec::new() },
+            Given { console, adopted: &[], spec: &[], notices: Vec::new(), spans: Vec::new() },
         )
     }
 
@@ -292,8 +297,8 @@ impl Jobs {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
         let lock = self.records.write(&record);
-        let started =
-            lock.and_then(|lock| start::manager(&record.job, &theirs, given.console, lock));
+        let passed = (given.console, given.adopted);
+        let started = lock.and_then(|lock| start::manager(&record.job, &theirs, passed, lock));
         let pid = match started {
             Ok(pid) => pid,
             Err(e) => {
@@ -374,6 +379,15 @@ impl Jobs {
             }
             run.program = listing::shortened(&run.program);
             job.runs.push(run);
+        }
+    }
+
+    /// A spawned world has ended.
+    pub(crate) fn forgotten(&mut self, id: &JobId, first: Rank) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let is_it = |run: &RankRun| run.world.is_some_and(|world| world.first == first);
+        for run in job.runs.extract_if(.., |run| is_it(run)) {
+            job.written.forget(&run.ranks);
         }
     }
 

@@ -20,11 +20,12 @@ pub(super) fn null() -> Result<OwnedFd> {
 }
 
 /// Starts a manager with descriptors 3 the daemon, 4 the console, 5 and 6 the console's output and
-/// error, 7 the locked record.
+/// error, 7 the locked record; then what is passed of a process that is to be its one rank: 8 its PMI
+/// connection, 9 its pidfd.
 pub(super) fn manager(
     job: &JobId,
     daemon: &UnixStream,
-    console: [BorrowedFd<'_>; 3],
+    (console, adopted): ([BorrowedFd<'_>; 3], &[OwnedFd]),
     lock: Option<File>,
 ) -> Result<Pid> {
     let null = null()?;
@@ -38,8 +39,9 @@ pub(super) fn manager(
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
-    let descriptors =
+    let own =
         [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, lock];
+    let descriptors: Vec<_> = own.into_iter().chain(adopted.iter().map(AsFd::as_fd)).collect();
     spawn.start(&descriptors, Extra::default(), None).context("cannot start a manager")
 }
 

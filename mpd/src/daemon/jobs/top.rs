@@ -6,7 +6,7 @@ use std::ops::Range;
 use mpd_io::usage;
 use mpd_proto::message::{HostUse, RankRun, RankUse, RunUse};
 use mpd_proto::ring::MAX_ANSWER;
-use mpd_proto::{JobId, Rank, Time};
+use mpd_proto::{JobId, Rank, RankSet, Time};
 use nix::unistd::Pid;
 
 use super::{Job, Jobs, listing};
@@ -24,6 +24,13 @@ pub(super) struct Written {
     at: Option<Time>,
     /// The manager was asked, and has not answered.
     asked: bool,
+}
+
+impl Written {
+    /// Ranks that are gone for good.
+    pub(super) fn forget(&mut self, ranks: &RankSet) {
+        self.counts.retain(|rank, _| !ranks.contains(*rank));
+    }
 }
 
 impl Jobs {
@@ -70,6 +77,7 @@ impl Jobs {
 
     fn head(&self, id: &JobId, job: &Job, run: &RankRun, now: Time) -> RunUse {
         RunUse {
+            world: run.world,
             job: id.clone(),
             alias: job.alias.as_deref().map(listing::shortened),
             user: self.user.clone(),

@@ -79,6 +79,9 @@ impl Announcement {
 impl Membership {
     /// Where the ranks of a job submitted here run.
     pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
+        if spec.adopted {
+            return placement::adopted(self.ring.name().as_str(), Some(&self.ring));
+        }
         placement::among(&self.ring, spec)
     }
 

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::JobId;
 use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Published};
-use mpd_proto::ring::{Claim, DaemonName, Input, Publication, RequestId};
+use mpd_proto::ring::{Claim, DaemonName, Input, NameKey, Publication, RequestId};
+use mpd_proto::{JobId, Time};
 
 use crate::daemon::jobs::{Jobs, Wish};
 use crate::daemon::membership::pages::Page;
 use crate::daemon::membership::{Errand, Hands, Membership};
+use crate::daemon::names::{Refusals, lock};
 
 /// Wishes under way, and jobs whose names go with them.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
     wishes: BTreeMap<RequestId, Wish>,
     publishers: BTreeSet<JobId>,
+    refusals: Refusals,
 }
 
 impl Membership {
@@ -22,24 +24,29 @@ impl Membership {
     pub(super) fn serve_names(&mut self, hands: &mut Hands<'_>) {
         for wish in hands.jobs.take_wishes() {
             match &wish.wish {
-                NameWish::Lookup { name } => {
-                    let found = self.ring.lookup(name).map(|(_, claim)| claim.value.clone());
-                    let answer = match found {
-                        Some(value) => NameAnswer::Value(value),
-                        None if self.has_entered() => NameAnswer::Unknown,
-                        None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
-                    };
+                NameWish::Lookup { name, key } => {
+                    let answer = self.find(hands.now, name, (&wish.job, key.as_ref()));
                     self.errands.push_back(wish.answered(answer));
                 }
-                NameWish::Publish { name, value } => {
-                    let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
-                    self.naming.publishers.insert(job.clone());
-                    let claim = Claim { name, value, job };
-                    self.ask_of_names(hands, wish, |request| Input::Publish { request, claim });
-                }
-                NameWish::Unpublish { name } => {
-                    let (name, job) = (name.clone(), wish.job.clone());
-                    let input = |request| Input::Unpublish { request, name, job };
+                NameWish::Publish { name, value, key } => match lock(key.as_ref()) {
+                    Ok(lock) => {
+                        let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
+                        self.naming.publishers.insert(job.clone());
+                        let claim = Claim { name, value, job, lock };
+                        self.ask_of_names(hands, wish, |request| Input::Publish { request, claim });
+                    }
+                    Err(problem) => {
+                        self.errands.push_back(wish.answered(NameAnswer::Failed(problem)));
+                    }
+                },
+                NameWish::Unpublish { name, key } => {
+                    let (name, job, key) = (name.clone(), wish.job.clone(), key.clone());
+                    if let Some((_, claim)) = self.ring.lookup(&name).filter(|(_, c)| c.job == job)
+                    {
+                        // For the log: the ring looks at the key itself.
+                        self.naming.refusals.refuses(hands.now, claim, (&job, key.as_ref()));
+                    }
+                    let input = |request| Input::Unpublish { request, name, job, key };
                     self.ask_of_names(hands, wish, input);
                 }
             }
@@ -47,11 +54,22 @@ impl Membership {
         self.forget_publishers(hands);
     }
 
+    fn find(&mut self, now: Time, name: &str, asks: (&JobId, Option<&NameKey>)) -> NameAnswer {
+        match self.ring.lookup(name) {
+            Some((_, claim)) if self.naming.refusals.refuses(now, claim, asks) => {
+                NameAnswer::Unknown
+            }
+            Some((_, claim)) => NameAnswer::Value(claim.value.clone()),
+            None if self.has_entered() => NameAnswer::Unknown,
+            None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
+        }
+    }
+
     /// A console wants all names of the ring.
     pub(super) fn list_names(&mut self, console: usize) {
         let published = |(host, claim): (&DaemonName, &Claim)| {
-            let Claim { name, value, job } = claim.clone();
-            Published { name, value, job, host: host.clone() }
+            let Claim { name, value, job, lock } = claim.clone();
+            Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
         };
         let items = self.ring.names().into_iter().map(published).collect();
         self.post_page(console, Page { items, more: false }, &[], |names, _, more| {

@@ -76,6 +76,12 @@ impl Spawning {
         self.arrived.remove(&first)
     }
 
+    /// That rank has ended.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.asked.remove(&rank);
+        self.waiting.retain(|((other, _), _)| *other != rank);
+    }
+
     /// The same, for those below.
     pub(super) fn arrived(&self, first: Rank) -> Option<&Bytes> {
         self.arrived.get(&first)
@@ -382,5 +388,6 @@ fn spec_of(job: &JobSpec) -> JobSpec {
         trace: false,
         placement: PlacementSpec::default(),
         spawn_policy: job.spawn_policy,
+        adopted: false,
     }
 }

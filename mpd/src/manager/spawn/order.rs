@@ -133,6 +133,7 @@ pub(crate) mod tests {
             trace: false,
             placement: PlacementSpec::default(),
             spawn_policy: SpawnPolicy::default(),
+            adopted: false,
         }
     }
 

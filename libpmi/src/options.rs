@@ -1,0 +1,76 @@
+//! Options of a process manager among a program's arguments: there are none of MPD's. These
+//! functions are here because programs are linked with them.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use pmi_client::c::{
+    ERR_INVALID_ARG, ERR_INVALID_ARGS, ERR_INVALID_KEYVALP, ERR_INVALID_LENGTH,
+    ERR_INVALID_NUM_ARGS, ERR_INVALID_NUM_PARSED, ERR_INVALID_SIZE, ERR_NOMEM, Out, code, set,
+};
+
+use crate::jobs::Keyval;
+
+/// Finds no option: `num_parsed` and `size` become 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMI_Parse_option(
+    num_args: c_int,
+    args: *mut *mut c_char,
+    num_parsed: Out<'_>,
+    keyvalp: Out<'_, *mut Keyval>,
+    size: Out<'_>,
+) -> c_int {
+    code(|| {
+        if num_args < 1 {
+            return Err(ERR_INVALID_NUM_ARGS);
+        }
+        if args.is_null() {
+            return Err(ERR_INVALID_ARGS);
+        }
+        set(num_parsed, 0, ERR_INVALID_NUM_PARSED)?;
+        set(keyvalp, ptr::null_mut(), ERR_INVALID_KEYVALP)?;
+        set(size, 0, ERR_INVALID_SIZE)
+    })
+}
+
+/// Leaves all arguments where they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMI_Args_to_keyval(
+    argcp: *mut c_int,
+    argvp: *mut *mut *mut c_char,
+    keyvalp: Out<'_, *mut Keyval>,
+    size: Out<'_>,
+) -> c_int {
+    code(|| {
+        if argcp.is_null() || argvp.is_null() {
+            return Err(ERR_INVALID_ARG);
+        }
+        set(keyvalp, ptr::null_mut(), ERR_INVALID_ARG)?;
+        set(size, 0, ERR_INVALID_ARG)
+    })
+}
+
+/// Frees what the two above have given, which is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMI_Free_keyvals(keyvalp: *mut Keyval, size: c_int) -> c_int {
+    code(|| if keyvalp.is_null() && size == 0 { Ok(()) } else { Err(ERR_INVALID_ARG) })
+}
+
+/// Describes all options: an empty text.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMI_Get_options(text: Out<'_, c_char>, length: Option<&mut c_int>) -> c_int {
+    code(|| {
+        let (first, length) = (text.ok_or(ERR_INVALID_ARG)?, length.ok_or(ERR_INVALID_LENGTH)?);
+        if *length < 0 {
+            return Err(ERR_INVALID_LENGTH);
+        }
+        let is_short = *length < 1;
+        *length = 1;
+        if is_short {
+            return Err(ERR_NOMEM);
+        }
+        *first = MaybeUninit::new(0);
+        Ok(())
+    })
+}

@@ -1,0 +1,105 @@
+//! A process that is no child of ours, held so that nobody else can be taken for it.
+//!
+//! The number of such a process may be given to another one at any time. A pidfd stays with the process that
+//! it was opened for, also when it is passed on.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::raw;
+
+/// A process.
+#[derive(Debug)]
+pub struct Pidfd(OwnedFd);
+
+impl Pidfd {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    /// There is none, or the kernel knows no pidfds.
+    pub fn open(pid: Pid) -> io::Result<Self> {
+        raw::pidfd_open(pid.as_raw().unsigned_abs()).map(Self)
+    }
+
+    /// One that was opened elsewhere.
+    ///
+    /// # Errors
+    /// It is another kind of descriptor.
+    pub fn received(fd: OwnedFd) -> io::Result<Self> {
+        let pidfd = Self(fd);
+        match pidfd.line()? {
+            Some(_) => Ok(pidfd),
+            None => Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no pidfd")),
+        }
+    }
+
+    /// The number of the process; `None` when it has ended and was reaped.
+    pub fn pid(&self) -> Option<Pid> {
+        let number: i32 = self.line().ok().flatten()?.trim().parse().ok()?;
+        (number > 0).then(|| Pid::from_raw(number))
+    }
+
+    /// Whether the process has ended.
+    pub fn is_over(&self) -> bool {
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It is gone, or not ours to signal.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        raw::pidfd_signal(self.0.as_raw_fd(), signal as i32)
+    }
+
+    /// What the kernel says of the process behind a pidfd; `None` of other descriptors.
+    fn line(&self) -> io::Result<Option<String>> {
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd()))?;
+        Ok(text.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::to_owned))
+    }
+}
+
+impl AsRawFd for Pidfd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for Pidfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<Pidfd> for OwnedFd {
+    fn from(pidfd: Pidfd) -> Self {
+        pidfd.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_until_its_end_and_never_mistaken() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let pidfd = Pidfd::open(pid).unwrap();
+        assert_eq!((pidfd.pid(), pidfd.is_over()), (Some(pid), false));
+        pidfd.signal(Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+        assert_eq!((pidfd.pid(), pidfd.is_over()), (None, true));
+        assert!(pidfd.signal(Signal::SIGKILL).is_err());
+        assert!(Pidfd::received(pidfd.into()).is_ok());
+        assert!(Pidfd::received(fs::File::open("/dev/null").unwrap().into()).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! A process that was started by hand: rank 0 of 1, with a key-value space of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pmi_proto::Kvs;
+use pmi_proto::limits::{MAX_KEY, MAX_KVSNAME, MAX_VALUE};
+
+use crate::error::Error;
+use crate::server::{Limits, Pair, Place, Ring, Server, Source};
+
+/// What takes the place of a process manager.
+#[derive(Debug, Default)]
+pub(crate) struct Alone {
+    kept: Mutex<Kept>,
+    attribute_came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    pairs: Kvs,
+    attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+    names: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Alone {
+    pub(crate) fn place() -> Place {
+        let job = format!("singleton_{}", std::process::id()).into_bytes();
+        Place { rank: 0, size: 1, appnum: 0, is_spawned: false, job }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server for Alone {
+    fn limits(&self) -> Limits {
+        Limits { job: MAX_KVSNAME, key: MAX_KEY, value: MAX_VALUE }
+    }
+
+    fn is_of_lines(&self) -> bool {
+        false
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.kept().pairs.put(key, value).map_err(|error| refused("put", &error.to_string()))
+    }
+
+    fn get(&self, from: Source<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if from.job.is_some_and(|job| job != Self::place().job) {
+            return Err(Error::Unsupported("the key-value space of another job"));
+        }
+        if key == MAPPING {
+            return Ok(Some(b"(vector,(0,1,1))".to_vec()));
+        }
+        Ok(self.kept().pairs.get(key).map(<[u8]>::to_vec))
+    }
+
+    fn entry(&self, index: usize) -> Result<Option<Pair>, Error> {
+        let kept = self.kept();
+        Ok(kept.pairs.get_index(index).map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+
+    fn fence(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn universe_size(&self) -> Result<Option<u32>, Error> {
+        Ok(Some(1))
+    }
+
+    fn job_attribute(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        match name {
+            b"universeSize" => Ok(Some(b"1".to_vec())),
+            MAPPING => self.get(Source::default(), MAPPING),
+            _ => Ok(None),
+        }
+    }
+
+    fn node_attribute(&self, name: &[u8], wait: bool) -> Result<Option<Vec<u8>>, Error> {
+        let mut kept = self.kept();
+        loop {
+            if let Some(value) = kept.attributes.get(name) {
+                return Ok(Some(value.clone()));
+            }
+            if !wait {
+                return Ok(None);
+            }
+            kept = self.attribute_came.wait(kept).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn put_node_attribute(&self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.kept().attributes.insert(name.to_vec(), value.to_vec());
+        self.attribute_came.notify_all();
+        Ok(())
+    }
+
+    fn publish(&self, service: &[u8], port: &[u8]) -> Result<(), Error> {
+        let mut kept = self.kept();
+        if kept.names.contains_key(service) {
+            return Err(refused("publish", "key_already_present"));
+        }
+        kept.names.insert(service.to_vec(), port.to_vec());
+        Ok(())
+    }
+
+    fn lookup(&self, service: &[u8]) -> Result<Vec<u8>, Error> {
+        let found = self.kept().names.get(service).cloned();
+        found.ok_or_else(|| refused("lookup", "service_not_found"))
+    }
+
+    fn unpublish(&self, service: &[u8]) -> Result<(), Error> {
+        let found = self.kept().names.remove(service).map(drop);
+        found.ok_or_else(|| refused("unpublish", "service_not_found"))
+    }
+
+    fn ring(&self, value: &[u8]) -> Result<Ring, Error> {
+        Ok(Ring { place: 0, size: 1, left: value.to_vec(), right: value.to_vec() })
+    }
+
+    fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
+        let signal = Signal::try_from(signal).map_err(|_| refused("signal", "no_such_signal"))?;
+        if rank != 0 {
+            return Err(refused("signal", "no_such_rank"));
+        }
+        kill(Pid::this(), signal).map_err(|errno| Error::Io(errno.into()))
+    }
+
+    fn abort(&self, _code: i32, _message: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn finalize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+fn refused(request: &'static str, message: &str) -> Error {
+    Error::Refused { request, rc: 1, message: message.to_owned() }
+}
+
+/// The key under which process managers tell which rank is on which node.
+pub(crate) const MAPPING: &[u8] = b"PMI_process_mapping";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_an_attribute_ends_when_another_thread_puts_it() {
+        let alone = Alone::default();
+        assert_eq!(alone.node_attribute(b"a", false).unwrap(), None);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| alone.node_attribute(b"a", true).unwrap());
+            alone.put_node_attribute(b"a", b"1").unwrap();
+            assert_eq!(waiting.join().unwrap(), Some(b"1".to_vec()));
+        });
+    }
+
+    #[test]
+    fn names_are_taken_once_and_given_back() {
+        let alone = Alone::default();
+        alone.publish(b"s", b"p").unwrap();
+        assert!(alone.publish(b"s", b"q").is_err());
+        assert_eq!(alone.lookup(b"s").unwrap(), b"p");
+        alone.unpublish(b"s").unwrap();
+        assert!(alone.lookup(b"s").is_err());
+        assert!(alone.unpublish(b"s").is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! A process that nobody has started as part of a job.
+
+use pmi_client::{Client, Error, SpawnRequest, Version};
+
+#[test]
+fn a_process_alone_is_rank_0_of_1_in_either_version() {
+    for version in [Version::One, Version::Two] {
+        let client = Client::connect_by(version, |_| None).unwrap();
+        assert_eq!((client.place().rank, client.place().size), (0, 1));
+        assert!(!client.place().job.is_empty());
+        client.put(b"a", b"1").unwrap();
+        client.fence().unwrap();
+        assert_eq!(client.get(b"a").unwrap(), Some(b"1".to_vec()));
+        assert_eq!(client.get(b"b").unwrap(), None);
+        assert_eq!(client.ranks_of_node().unwrap(), [0]);
+        assert_eq!(client.universe_size().unwrap(), Some(1));
+        assert_eq!(client.ring(b"v").unwrap().left, b"v");
+        assert!(matches!(client.signal_rank(1, 10), Err(Error::Refused { .. })));
+        // Signal 0 only asks whether the process is there; it is no signal to send.
+        assert!(client.signal_rank(0, 0).is_err());
+        assert!(matches!(client.spawn(&SpawnRequest::default()), Err(Error::Unsupported(_))));
+        client.finalize().unwrap();
+    }
+}

@@ -1,0 +1,83 @@
+//! Spawns by the thousand leave nothing behind while their job goes on.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mpd_tests::surroundings::program;
+
+use crate::members::Members;
+use crate::process::Process;
+use crate::run::{comes_true, wait_until};
+
+/// Links that a ring of five opens once its list has been quiet for a while: from each daemon, and to it.
+const CHORDS: usize = 3;
+
+/// Process ids with numbers of descriptors, of the daemons and of the managers.
+type Open = [Vec<(i32, usize)>; 2];
+
+fn open(ring: &Members) -> Open {
+    let daemons: Vec<Process> = ring.indices().iter().map(|&index| ring.process(index)).collect();
+    let managers: Vec<Process> =
+        daemons.iter().flat_map(Process::children).filter(Process::is_manager).collect();
+    [daemons, managers]
+        .map(|all| all.iter().map(|process| (process.pid, process.descriptors())).collect())
+}
+
+/// The same once all that was spawned has ended, and nothing changes any more.
+fn settled(ring: &Members) -> Open {
+    wait_until("what was spawned has ended", || ring.suite.running("t-spawn").len() == 1);
+    let mut last = open(ring);
+    let stands_still = comes_true(Duration::from_secs(15), || {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = open(ring);
+        std::mem::replace(&mut last, now.clone()) == now
+    });
+    assert!(stands_still, "it changes and changes: {last:?}");
+    last
+}
+
+fn let_go(directory: &Path, step: usize) {
+    fs::write(directory.join(format!("go.{step}")), "").expect("a file");
+}
+
+/// Spawns 100, and 900 more: descriptors and processes are as before.
+fn leave_the_suite_as_it_was(count: usize) {
+    let ring = Members::of(count);
+    let directory = ring.suite.new_directory("hold");
+    let path = Path::new(&directory);
+    let spawner = program("t-spawn").display().to_string();
+    let words = ["-n", "1", &spawner, "hold", &directory, "100,900", "1", "self", "quiet"];
+    let job = ring.mpirun(1, &words).deadline(120).start();
+    let holds = |step: usize| {
+        let file = path.join(format!("held.{step}"));
+        let there = comes_true(Duration::from_secs(100), || file.exists());
+        assert!(there, "step {step}: {}{}", job.stdout(), job.stderr());
+    };
+    holds(1);
+    let before = settled(&ring);
+    assert_eq!(before.each_ref().map(Vec::len), [count, count], "each: {before:?}");
+    let processes = ring.suite.processes().len();
+    let_go(path, 1);
+    holds(2);
+    let now = settled(&ring);
+    assert_eq!(now[1], before[1], "managers and their descriptors");
+    for (now, before) in now[0].iter().zip(&before[0]) {
+        let chords = if count == 1 { 0 } else { CHORDS };
+        assert!((before.1..=before.1 + chords).contains(&now.1), "daemon {now:?}, was {before:?}");
+    }
+    assert_eq!(ring.suite.processes().len(), processes);
+    let_go(path, 2);
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_thousand_spawns_leave_one_host_as_it_was() {
+    leave_the_suite_as_it_was(1);
+}
+
+#[test]
+fn a_thousand_spawns_leave_a_ring_of_five_as_it_was() {
+    leave_the_suite_as_it_was(5);
+}

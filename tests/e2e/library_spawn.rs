@@ -1,0 +1,108 @@
+//! Real MPI libraries whose ranks start further ones.
+
+use crate::mpi::{Library, libraries_with_ports};
+use crate::run::Run;
+use crate::suite::Suite;
+
+fn with_each(check: impl Fn(&Suite, &Library)) {
+    for library in libraries_with_ports() {
+        let suite = Suite::new();
+        suite.start_daemon();
+        check(&suite, &library);
+        suite.only_the_daemon_is_left();
+    }
+}
+
+/// tests/mpi/spawn.c on so many ranks.
+fn spawn(suite: &Suite, library: &Library, ranks: &str, words: &[&str]) -> Run {
+    let run = suite.mpirun(["-n", ranks]).arg(library.program("spawn")).args(words);
+    library.dress_for_ports(run).deadline(120)
+}
+
+#[test]
+fn spawned_ranks_are_a_world_of_their_own_and_reach_their_parents() {
+    with_each(|suite, library| {
+        let output = spawn(suite, library, "2", &["one", "3"]).output();
+        let lines = output.code(0).quiet().sorted_lines();
+        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
+        for (rank, line) in lines[..3].iter().enumerate() {
+            assert!(line.starts_with(&format!("child {rank} of 3 appnum 0 in ")), "{output}");
+            assert!(line.ends_with("/work: [args] -"), "{output}");
+        }
+        assert_eq!(lines[3], "spawn: 5 together", "{output}");
+    });
+}
+
+#[test]
+fn two_programs_are_spawned_with_awkward_arguments() {
+    with_each(|suite, library| {
+        let output = spawn(suite, library, "1", &["two"]).output();
+        let lines = output.code(0).quiet().sorted_lines();
+        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
+        assert!(lines[0].starts_with("child 0 of 3 appnum 0 "), "{output}");
+        let awkward = r#": [args] [a b] [] [x=y] ["q"] [back\slash] -"#;
+        assert!(lines[0].ends_with(awkward), "{output}");
+        for (rank, line) in (1..=2).zip(&lines[1..]) {
+            assert!(line.starts_with(&format!("child {rank} of 3 appnum 1 ")), "{output}");
+            assert!(line.ends_with(": [args] [second] -"), "{output}");
+        }
+        assert_eq!(lines[3], "spawn: 4 together, errors 0 0 0", "{output}");
+    });
+}
+
+#[test]
+fn hints_of_a_spawn_are_followed_and_unknown_ones_ignored() {
+    with_each(|suite, library| {
+        suite.new_directory("work/below");
+        let hints = ["wdir=below", "env=SPAWN_TEST=sky blue", "appnum=7", "tea=green one"];
+        let words = [&["one", "1"][..], &hints].concat();
+        let output = spawn(suite, library, "1", &words).output();
+        let lines = output.code(0).quiet().sorted_lines();
+        assert!(lines[0].starts_with("child 0 of 1 appnum 7 in "), "{}: {output}", library.name);
+        assert!(lines[0].ends_with("/work/below: [args] sky blue"), "{output}");
+        for (soft, together) in [("soft=1:3", 4), ("soft=2", 3), ("soft=1:5:4", 6)] {
+            let output = spawn(suite, library, "1", &["one", "5", soft]).output();
+            let said = format!("spawn: {together} together\n");
+            assert!(output.code(0).quiet().out().ends_with(&said), "{soft}: {output}");
+        }
+    });
+}
+
+#[test]
+fn a_program_that_cannot_be_spawned_is_an_error_of_all_who_wanted_it() {
+    with_each(|suite, library| {
+        for mode in ["missing", "half"] {
+            let output = spawn(suite, library, "2", &[mode]).output();
+            let lines = output.code(0).says(&["spawn by rank 0", "no-such-program"]).sorted_lines();
+            let said = ["spawn: rank 0: an error", "spawn: rank 1: an error"];
+            assert_eq!(lines, said, "{}: {output}", library.name);
+            suite.only_the_daemon_is_left();
+        }
+    });
+}
+
+#[test]
+fn a_spawn_that_fails_ends_a_job_that_does_not_ask_for_errors() {
+    with_each(|suite, library| {
+        for (hint, named) in [
+            ("wdir=/no-such-directory", "/no-such-directory: No such file or directory"),
+            ("host=no-such-host", "not in the ring: no-such-host"),
+            ("soft=9", "no number up to 2"),
+            ("mpd_policy=best", "not rr, load or pack"),
+        ] {
+            let output = spawn(suite, library, "2", &["one", "2", hint]).output();
+            output.failed().says(&["spawn by rank 0", named]);
+            suite.only_the_daemon_is_left();
+        }
+    });
+}
+
+#[test]
+fn who_was_spawned_may_spawn() {
+    with_each(|suite, library| {
+        let output = spawn(suite, library, "1", &["nested", "3"]).output();
+        let said = (1..=3).map(|depth| format!("spawn: depth {depth}: 2 together"));
+        let lines = output.code(0).quiet().sorted_lines();
+        assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
+    });
+}

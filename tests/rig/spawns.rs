@@ -1,0 +1,230 @@
+//! On which hosts the processes run that a job spawns: the tables of "Scheduling dynamically spawned processes in
+//! MPI-2" (Cera and others, 2006) on five hosts; spawns beside each other, on hosts that drain, and signals
+//! between the ranks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mpd_tests::surroundings::{program, setting, skip};
+
+use crate::jobs::booted;
+use crate::mpi::test_environment;
+use crate::rig::{Rig, Wish};
+use crate::run::{Output, Run, sample, wait_until};
+
+/// Name, variable with the directory of the programs, variable with that of the library, variables for ranks
+/// that must not think that they share memory.
+const LIBRARIES: [(&str, &str, &str, [&str; 2]); 2] = [
+    ("MPICH 5", "MPD_TEST_MPICH5_DIR", "MPD_TEST_MPICH5_LIB", ["MPIR_CVAR_CH4_NETMOD", "ofi"]),
+    ("Intel MPI", "MPD_TEST_IMPI_DIR", "MPD_TEST_IMPI_LIB", ["I_MPI_FABRICS", "ofi"]),
+];
+
+/// What processes of a tree of 753 need of each host's /dev/shm.
+const MEMORY: &str = "512m";
+
+pub(crate) fn five() -> Wish {
+    Wish { hosts: Some(5), memory: Some(MEMORY), ..Wish::default() }
+}
+
+/// `mpirun` of one rank of `t-spawn`, with these options in front.
+pub(crate) fn spawner(rig: &Rig, host: &str, options: &[&str], words: &[&str]) -> Run {
+    let program = program("t-spawn").display().to_string();
+    rig.mpirun(host, &[options, &["-n", "1", &program], words].concat())
+}
+
+/// How many of these lines end with the name of each host, as `4/4/4/4/4`.
+fn table<'a>(hosts: &[String], lines: impl Iterator<Item = &'a str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = hosts.iter().map(|host| (host.as_str(), 0)).collect();
+    for host in lines.filter_map(|line| line.rsplit(' ').next()) {
+        if let Some(count) = counts.get_mut(host) {
+            *count += 1;
+        }
+    }
+    let counts: Vec<String> = hosts.iter().map(|host| counts[host.as_str()].to_string()).collect();
+    counts.join("/")
+}
+
+fn table_of(hosts: &[String], output: &Output) -> String {
+    output.code(0);
+    table(hosts, output.out().lines())
+}
+
+fn seconds(begin: Instant) -> String {
+    format!("{:.2} s", begin.elapsed().as_secs_f64())
+}
+
+#[test]
+fn light_processes_are_spread_evenly_however_they_are_spawned() {
+    let Some((rig, hosts)) = booted(five()) else { return };
+    let cases = [
+        (&["many", "20", "1", "self", "leaf"][..], "4/4/4/4/4"),
+        (&["many", "1", "20", "self", "leaf"], "4/4/4/4/4"),
+        // Behind the first host, which runs the spawner.
+        (&["many", "8", "3,1,2,5", "self", "leaf"], "4/5/5/4/4"),
+        (&["fib", "6"], "5/5/5/5/5"),
+        (&["fib", "13"], "151/151/151/150/150"),
+    ];
+    for (words, expected) in cases {
+        let begin = Instant::now();
+        let output = spawner(&rig, &hosts[0], &[], words).output();
+        let table = table_of(&hosts, &output);
+        rig.figure(&format!("t-spawn {}: {table} in {}", words.join(" "), seconds(begin)));
+        assert_eq!(table, expected, "{words:?}");
+        if words[0] == "fib" {
+            let sum = if words[1] == "6" { 8 } else { 233 };
+            assert!(output.out().contains(&format!("sum {sum}\n")), "{output}");
+        }
+        rig.is_clean(&words.join(" "), &hosts);
+    }
+    rig.ends(&hosts[0]);
+}
+
+/// A program of an MPI library, from the first host. None if the library is not there.
+fn of_library(
+    rig: &Rig,
+    host: &str,
+    library: usize,
+    options: &[&str],
+    words: &[&str],
+) -> Option<Run> {
+    let (_, directory, search_path, [name, value]) = LIBRARIES[library];
+    let program = Path::new(&setting(directory)?).join(words[0]).display().to_string();
+    let search_path = setting(search_path)?;
+    let variables = ["-genv", "FI_PROVIDER", "tcp", "-genv", name, value];
+    let more = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "LD_LIBRARY_PATH", &search_path];
+    let rank = ["-n", "1", &program];
+    let all = [options, &variables, &more, &rank, &words[1..]].concat();
+    Some(rig.mpirun(host, &all).deadline(sample(120, 1200)))
+}
+
+#[test]
+fn processes_of_real_mpi_libraries_are_spread_evenly() {
+    let share = test_environment();
+    if share.is_empty() {
+        return skip("no MPI library is there");
+    }
+    let Some((rig, hosts)) = booted(Wish { share, ..five() }) else { return };
+    for (library, (name, ..)) in LIBRARIES.iter().enumerate() {
+        let mut cases = vec![(vec!["fib", "6"], "5/5/5/5/5", "sum 8\n")];
+        if sample(false, true) {
+            cases.push((vec!["primes", "200000", "20"], "8/8/8/8/7", "primes 17984\n"));
+        }
+        if sample(false, true) && *name == "MPICH 5" {
+            cases.push((vec!["fib", "13"], "151/151/151/150/150", "sum 233\n"));
+        }
+        for (words, expected, result) in cases {
+            let Some(run) = of_library(&rig, &hosts[0], library, &[], &words) else {
+                skip(&format!("{name} is not there"));
+                break;
+            };
+            let begin = Instant::now();
+            let output = run.output();
+            let table = table_of(&hosts, &output);
+            rig.figure(&format!("{name}: {}: {table} in {}", words.join(" "), seconds(begin)));
+            assert_eq!(table, expected, "{name}: {words:?}");
+            assert!(output.out().contains(result), "{name}: {output}");
+            rig.is_clean(name, &hosts);
+        }
+    }
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
+    let share = test_environment();
+    if share.is_empty() {
+        return skip("no MPI library is there");
+    }
+    let Some((mut rig, hosts)) = booted(Wish { share, ..five() }) else { return };
+    // Only the full run measures: the sample looks where the processes are.
+    let limit = sample("200000", "8000000");
+    if sample(false, true) {
+        for host in &hosts {
+            rig.control(&["cpu", host, "25"]);
+        }
+    }
+    let words = ["primes", limit, "20"];
+    let roomy: Vec<String> = hosts.iter().map(|host| format!("{host}:64")).collect();
+    let roomy = roomy.join(",");
+    let cases = [
+        ("pack", ["-hosts", &roomy, "-spawn-policy", "pack"], "39/0/0/0/0"),
+        ("rr", ["-hosts", &roomy, "-spawn-policy", "rr"], "8/8/8/8/7"),
+    ];
+    let mut times = Vec::new();
+    for round in 0..sample(1, 3) {
+        for (policy, options, expected) in &cases {
+            let Some(run) = of_library(&rig, &hosts[0], 0, options, &words) else {
+                return skip("MPICH 5 is not there");
+            };
+            let begin = Instant::now();
+            let table = table_of(&hosts, &run.output());
+            let took = begin.elapsed();
+            assert_eq!(table, *expected, "{policy}");
+            rig.figure(&format!(
+                "primes up to {limit}, {policy}: {table} in {:.1} s",
+                took.as_secs_f64()
+            ));
+            times.push(took);
+            rig.is_clean(&format!("{policy}, round {round}"), &hosts);
+        }
+    }
+    let sum = |of: usize| times.iter().skip(of).step_by(2).sum::<Duration>().as_secs_f64();
+    rig.figure(&format!("primes: {:.2} times as fast as packed", sum(0) / sum(1)));
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn two_jobs_that_spawn_at_once_are_spread_each_for_itself() {
+    let Some((rig, hosts)) = booted(five()) else { return };
+    let words = ["many", "40", "1", "self", "leaf"];
+    let jobs: Vec<_> =
+        [0, 1].map(|at| spawner(&rig, &hosts[at], &[], &words).start()).into_iter().collect();
+    for job in jobs {
+        assert_eq!(table_of(&hosts, &job.wait()), "8/8/8/8/8");
+    }
+    rig.is_clean("after both", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_host_that_drains_while_a_job_spawns_gets_no_more_of_it_until_that_is_undone() {
+    let Some((rig, hosts)) = booted(five()) else { return };
+    let place = rig.share().display().to_string();
+    let words = ["hold", &place, "20,20,20", "1", "self", "leaf"];
+    let job = spawner(&rig, &hosts[0], &[], &words).start();
+    let holds = |step: usize| {
+        let file = rig.share().join(format!("held.{step}"));
+        wait_until("it holds", || file.exists());
+    };
+    holds(1);
+    rig.run(&hosts[0], &["mpddrain", &hosts[2]]);
+    rig.file("go.1", "");
+    holds(2);
+    rig.run(&hosts[0], &["mpddrain", "--undo", &hosts[2]]);
+    rig.file("go.2", "");
+    holds(3);
+    rig.file("go.3", "");
+    let output = job.wait();
+    // 4/4/4/4/4, then 5/5/0/5/5, then 4/4/4/4/4.
+    assert_eq!(table_of(&hosts, &output), "13/13/8/13/13", "{output}");
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+#[test]
+fn a_rank_interrupts_one_of_another_host_through_the_library_and_its_handler_runs() {
+    let Some(directory) = setting("MPD_TEST_PMI_DIR") else {
+        return skip("no client libraries");
+    };
+    let share = test_environment();
+    let Some((rig, hosts)) = booted(Wish { hosts: Some(4), share, ..Wish::default() }) else {
+        return;
+    };
+    let program = Path::new(&directory).join("interrupt_peer").display().to_string();
+    let output = rig.mpirun(&hosts[0], &["-n", "8", "-ppn", "2", &program, "3", "7"]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["3 is on h2", "handler of 7 ran once on h4"], "{output}");
+    rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
