@@ -62,7 +62,7 @@ fn of_an_environment_that_is_left_at_home_nothing_arrives_on_any_host() {
     let output = run.output();
     output.code(0).quiet();
     let ours = |line: &&String| {
-        let foreign = ["PMI_", "MPI_", "MPD_", "GFORTRAN_", "PATH="];
+        let foreign = ["PMI_", "MPI_", "I_MPI_", "MPD_", "GFORTRAN_", "PATH="];
         !foreign.iter().any(|name| line.starts_with(name))
     };
     let lines = output.sorted_lines();

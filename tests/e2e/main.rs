@@ -21,11 +21,11 @@ mod hostile;
 mod job_links;
 mod jobs;
 mod kill;
+mod library_spawn;
 mod limits;
 mod manager;
 mod members;
 mod mpi;
-mod mpi_spawn;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
 #[path = "../../mpd-proto/tests/channel/naive.rs"]
 mod naive;

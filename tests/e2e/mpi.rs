@@ -210,15 +210,19 @@ fn a_job_works_after_the_one_before_was_killed_twenty_times() {
 
 #[test]
 fn python_runs_on_three_ranks() {
-    let (Some(python), Some(script)) = (setting("MPD_TEST_PYTHON"), setting("MPD_TEST_HELLO_PY"))
-    else {
-        return skip("mpi4py is not there");
-    };
-    let suite = Suite::new();
-    let output = suite.mpirun(["-n", "3", &python, &script]).deadline(120).output();
-    output.code(0);
-    for (rank, line) in output.sorted_lines().iter().enumerate() {
-        assert!(line.starts_with(&format!("rank {rank} of 3 sum 3 ")), "{output}");
+    for (library, python) in [("MPICH", "MPD_TEST_PYTHON"), ("Intel", "MPD_TEST_IMPI_PYTHON")] {
+        let (Some(python), Some(script)) = (setting(python), setting("MPD_TEST_HELLO_PY")) else {
+            skip(&format!("mpi4py on {library} is not there"));
+            continue;
+        };
+        let suite = Suite::new();
+        let output = suite.mpirun(["-n", "3", &python, &script]).deadline(120).output();
+        output.code(0);
+        for (rank, line) in output.sorted_lines().iter().enumerate() {
+            let start = format!("rank {rank} of 3 sum 3 library {library}");
+            assert!(line.starts_with(&start), "{output}");
+        }
+        assert_eq!(output.out().lines().count(), 3, "{output}");
+        suite.no_job_is_left();
     }
-    assert_eq!(output.out().lines().count(), 3, "{output}");
 }

@@ -119,7 +119,7 @@ fn arguments_and_hints_arrive_as_they_were_given() {
     output.code(0).quiet();
     let line = "/elsewhere|good day|1|3|a b||x=y \\\"q\\\"\n";
     assert_eq!(output.out().matches(line).count(), 2, "{output}");
-    assert!(output.out().contains(&format!("{DONE}0,0\n")), "{output}");
+    assert!(output.out().contains(&format!("{DONE}0,0,42,42\n")), "{output}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn programs_are_searched_beside_the_directory_and_where_path_says() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error_for_its_ranks_and_not_for_the_job() {
+fn a_program_that_is_not_there_is_an_error_for_the_spawner_and_not_for_the_job() {
     let output = spawned(&[], |_| {
         vec![
             [command((1, 2), 1, &["true"], &[]), command((2, 2), 2, &["./missing"], &[])].concat(),
