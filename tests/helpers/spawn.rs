@@ -13,6 +13,7 @@
 //!
 //! PROGRAM is any program with its arguments; `self` stands for this one. A spawn that fails is told on stderr,
 //! and the code is 3.
+#![expect(clippy::exit, reason = "the code of a failed spawn")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -83,7 +84,6 @@ fn wait_for(directory: &str, file: &str) {
 }
 
 /// Spawns a program; ends this one if that fails.
-#[expect(clippy::exit, reason = "what depends on it cannot go on")]
 fn spawn(client: &Client, size: u32, program: &[&str], preput: &[(&[u8], &[u8])]) {
     let own = std::env::current_exe().expect("its own path").display().to_string();
     let Some((name, arguments)) = program.split_first() else { panic!("spawn what?") };

@@ -107,6 +107,8 @@ impl Branch {
     fn forget_world(&mut self, first: Rank, down: Down) {
         self.tell_world(first, down);
         let Some(world) = self.worlds.remove(&first) else { return };
+        self.questions.remove(&Question::Prepared(first));
+        self.questions.remove(&Question::Begun(first));
         self.ranks.remove(&world.here);
         for child in &mut self.children {
             child.ranks.remove(&world.world.ranks());

@@ -140,6 +140,10 @@ impl Process {
             && let Some(client) = self.clients.get_mut(rank)
         {
             client.stdin = None;
+            // No input is for spawned ranks, and there is no end of them: the feed need not remember each.
+            if rank.0 >= self.spec.size() {
+                return;
+            }
         }
         self.feed.drop_out(receiver);
         self.offer_credit();

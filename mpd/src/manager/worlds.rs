@@ -292,6 +292,7 @@ impl Process {
         });
         if is_spawned && is_over {
             self.clients.remove(rank);
+            self.misbehaved.remove(&rank);
         }
     }
 

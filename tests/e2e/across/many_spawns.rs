@@ -8,10 +8,13 @@ use mpd_tests::surroundings::program;
 
 use crate::members::Members;
 use crate::process::Process;
-use crate::run::{comes_true, wait_until};
+use crate::run::{comes_true, sample, wait_until};
 
 /// Links that a ring of five opens once its list has been quiet for a while: from each daemon, and to it.
 const CHORDS: usize = 3;
+
+/// What memory of a manager may grow by.
+const GROWTH_KIB: u64 = 2048;
 
 /// Process ids with numbers of descriptors, of the daemons and of the managers.
 type Open = [Vec<(i32, usize)>; 2];
@@ -41,23 +44,26 @@ fn let_go(directory: &Path, step: usize) {
     fs::write(directory.join(format!("go.{step}")), "").expect("a file");
 }
 
-/// Spawns 100, and 900 more: descriptors and processes are as before.
+/// Spawns 1,000, of which the first 100 warm everything up, or many more: descriptors and processes are as before.
 fn leave_the_suite_as_it_was(count: usize) {
     let ring = Members::of(count);
     let directory = ring.suite.new_directory("hold");
     let path = Path::new(&directory);
     let spawner = program("t-spawn").display().to_string();
-    let words = ["-n", "1", &spawner, "hold", &directory, "100,900", "1", "self", "quiet"];
-    let job = ring.mpirun(1, &words).deadline(120).start();
+    let counts = sample("100,900", "1000,20000");
+    let words = ["-n", "1", &spawner, "hold", &directory, counts, "1", "self", "quiet"];
+    let job = ring.mpirun(1, &words).deadline(sample(120, 600)).start();
     let holds = |step: usize| {
         let file = path.join(format!("held.{step}"));
-        let there = comes_true(Duration::from_secs(100), || file.exists());
+        let there = comes_true(Duration::from_secs(sample(100, 500)), || file.exists());
         assert!(there, "step {step}: {}{}", job.stdout(), job.stderr());
     };
     holds(1);
     let before = settled(&ring);
     assert_eq!(before.each_ref().map(Vec::len), [count, count], "each: {before:?}");
     let processes = ring.suite.processes().len();
+    let size = |&(pid, _): &(i32, usize)| Process::read(pid).expect("a manager").resident_kib();
+    let sizes: Vec<u64> = before[1].iter().map(size).collect();
     let_go(path, 1);
     holds(2);
     let now = settled(&ring);
@@ -67,6 +73,10 @@ fn leave_the_suite_as_it_was(count: usize) {
         assert!((before.1..=before.1 + chords).contains(&now.1), "daemon {now:?}, was {before:?}");
     }
     assert_eq!(ring.suite.processes().len(), processes);
+    for (size, before) in now[1].iter().map(size).zip(sizes) {
+        let grown = size.saturating_sub(before);
+        assert!(grown <= GROWTH_KIB, "a manager has grown by {grown} KiB from {before} KiB");
+    }
     let_go(path, 2);
     job.wait().code(0).quiet();
     ring.only_daemons_are_left();
