@@ -25,8 +25,8 @@ pub const MAX_ARGSETS: usize = 4096;
 /// environment for one program.
 pub const MAX_SPEC: usize = 16 << 20;
 
-/// A whole job.
-#[derive(Clone, PartialEq, Eq)]
+/// A whole job. The default one has no programs and no wishes.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct JobSpec {
     /// The programs, in rank order.
     pub argsets: Vec<Argset>,

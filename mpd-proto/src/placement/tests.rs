@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 
-use super::spawn::SpawnPolicy;
 use super::*;
 use crate::Rank;
-use crate::job::{Argset, OnFailure, OutputSpec, PlacementSpec, RankOrder};
+use crate::job::{Argset, PlacementSpec, RankOrder};
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let address = |port| Address::new(&format!("{}-ib:{port}", name.to_lowercase())).unwrap();
@@ -52,20 +51,9 @@ fn job(argsets: Vec<Argset>, placement: PlacementSpec) -> JobSpec {
     JobSpec {
         argsets,
         environments: vec![Vec::new()],
-        alias: None,
         tmpdir: b"/tmp".to_vec(),
-        stdin: RankSet::none(),
-        stdin_switch: false,
-        output: OutputSpec::default(),
-        on_failure: OnFailure::End,
-        timeout: None,
-        universe_size: None,
-        report_ends: false,
-        trace: false,
-        preload: false,
         placement,
-        spawn_policy: SpawnPolicy::default(),
-        adopted: false,
+        ..JobSpec::default()
     }
 }
 

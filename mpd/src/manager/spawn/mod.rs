@@ -10,8 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mpd_proto::job::{
-    Bytes, JobSpec, MAX_RANKS_EVER, OnFailure, OutputSpec, Parts, PlacementSpec, Share,
-    SpawnOutcome, World as Numbers,
+    Bytes, JobSpec, MAX_RANKS_EVER, Parts, Share, SpawnOutcome, World as Numbers,
 };
 use mpd_proto::manager::{Input, WorldPlan};
 use mpd_proto::message::{
@@ -116,7 +115,11 @@ impl Process {
         let parent = &world.spec.argsets[argset];
         let inherited = world.inherits.get(argset).copied().unwrap_or(0);
         let mut order = Order {
-            spec: spec_of(&self.spec),
+            spec: JobSpec {
+                tmpdir: self.spec.tmpdir.clone(),
+                spawn_policy: self.spec.spawn_policy,
+                ..JobSpec::default()
+            },
             parent: world.kvsname.clone(),
             inherits: vec![inherited; request.commands.len()],
             appnums: Vec::new(),
@@ -368,26 +371,4 @@ fn error_codes(request: &SpawnRequest, order: &Order) -> Vec<i32> {
         errors.extend((0..command.size).map(|n| if n < block.size { 0 } else { ERR_SPAWN }));
     }
     errors
-}
-
-/// A specification of nothing, for worlds of this job.
-fn spec_of(job: &JobSpec) -> JobSpec {
-    JobSpec {
-        argsets: Vec::new(),
-        environments: Vec::new(),
-        alias: None,
-        tmpdir: job.tmpdir.clone(),
-        stdin: RankSet::none(),
-        stdin_switch: false,
-        output: OutputSpec::default(),
-        on_failure: OnFailure::default(),
-        timeout: None,
-        universe_size: None,
-        report_ends: false,
-        preload: false,
-        trace: false,
-        placement: PlacementSpec::default(),
-        spawn_policy: job.spawn_policy,
-        adopted: false,
-    }
 }

@@ -98,9 +98,7 @@ fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use mpd_proto::RankSet;
-    use mpd_proto::job::{Argset, OnFailure, OutputSpec, PlacementSpec};
-    use mpd_proto::placement::spawn::SpawnPolicy;
+    use mpd_proto::job::Argset;
 
     use super::*;
 
@@ -120,20 +118,8 @@ pub(crate) mod tests {
         JobSpec {
             argsets: (0..).map(argset).take(programs).collect(),
             environments: environments.iter().map(list).collect(),
-            alias: None,
             tmpdir: b"/tmp".into(),
-            stdin: RankSet::none(),
-            stdin_switch: false,
-            output: OutputSpec::default(),
-            on_failure: OnFailure::End,
-            timeout: None,
-            universe_size: None,
-            report_ends: false,
-            preload: false,
-            trace: false,
-            placement: PlacementSpec::default(),
-            spawn_policy: SpawnPolicy::default(),
-            adopted: false,
+            ..JobSpec::default()
         }
     }
 
