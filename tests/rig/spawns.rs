@@ -99,7 +99,7 @@ fn of_library(
 }
 
 #[test]
-fn processes_of_real_mpi_libraries_are_spread_evenly() {
+fn processes_of_real_mpi_libraries_are_spread_evenly_and_find_others_by_a_name() {
     let share = test_environment();
     if share.is_empty() {
         return skip("no MPI library is there");
@@ -126,8 +126,27 @@ fn processes_of_real_mpi_libraries_are_spread_evenly() {
             assert!(output.out().contains(result), "{name}: {output}");
             rig.is_clean(name, &hosts);
         }
+        meet(&rig, &hosts, library);
     }
     rig.ends(&hosts[0]);
+}
+
+/// Two jobs of a library, each of another host's mpirun, publish a name and find it, connect, and part.
+fn meet(rig: &Rig, hosts: &[String], library: usize) {
+    let half = |host: &String, how| of_library(rig, host, library, &[], &["meet", how, "a place"]);
+    let (Some(one), Some(other)) = (half(&hosts[0], "publish"), half(&hosts[4], "lookup")) else {
+        return;
+    };
+    let begin = Instant::now();
+    let jobs = [one.start(), other.start()];
+    for job in jobs {
+        let output = job.wait();
+        output.code(0);
+        assert_eq!(output.out(), "meet: 2 together\n", "{output}");
+    }
+    let name = LIBRARIES[library].0;
+    rig.figure(&format!("{name}: two jobs met by a name in {}", seconds(begin)));
+    rig.is_clean(name, hosts);
 }
 
 #[test]
