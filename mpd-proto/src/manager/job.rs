@@ -24,7 +24,6 @@ use crate::job::{Failure, OnFailure, RankEnd, Shares};
 use crate::manager::roll::{Pmi, Roll};
 use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
-    WorldPlan,
 };
 use crate::message::{Down, Up};
 use crate::rankset::RankSet;
@@ -84,8 +83,6 @@ pub(super) struct Job {
     pub(super) roll: Roll,
     /// Places of managers that are out of reach.
     pub(super) lost: BTreeSet<usize>,
-    /// Worlds that are to be started when everything goes on.
-    pub(super) held: Vec<WorldPlan>,
     on_failure: OnFailure,
     failure: Option<Failure>,
     /// The user asked for the end: do not wait for a reader that does not read.
@@ -115,7 +112,6 @@ impl Job {
             went: false,
             roll: Roll::of(config.size, config.shares),
             lost: BTreeSet::new(),
-            held: Vec::new(),
             on_failure: config.on_failure,
             failure: None,
             hasty: false,
@@ -297,7 +293,6 @@ impl Job {
         if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
             self.timers.stop(Timer::Stop);
             self.command(Down::Continue);
-            self.spawn_held();
         }
     }
 
@@ -342,7 +337,6 @@ impl Job {
         if std::mem::take(&mut self.suspended) {
             self.suspend(now);
         }
-        self.spawn_held();
     }
 
     fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {

@@ -359,6 +359,11 @@ impl Manager {
         self.job.as_ref().map_or(0, Job::exit_code)
     }
 
+    /// Whether a world could be started now. For the root.
+    pub fn takes_worlds(&self) -> bool {
+        self.job.as_ref().is_some_and(Job::takes_worlds)
+    }
+
     /// The place of a rank of any world that lives. Only the root knows.
     pub fn place_of(&self, rank: Rank) -> Option<usize> {
         self.job.as_ref().and_then(|job| job.place_of(rank))

@@ -219,11 +219,22 @@ impl Roll {
         living.any(|entry| !part.contains(&entry.world.first)).then_some(part)
     }
 
-    /// The end of that world is no failure any more.
-    pub(super) fn give_up(&mut self, first: Rank) {
-        if let Some(entry) = self.worlds.get_mut(&first) {
-            entry.is_given_up = true;
-        }
+    /// The end of that world is no failure any more. Says whether all of it was started.
+    pub(super) fn give_up(&mut self, first: Rank) -> bool {
+        let Some(entry) = self.worlds.get_mut(&first) else { return false };
+        entry.is_given_up = true;
+        entry.spawned.as_ref().is_none_or(|spawned| spawned.stage >= Stage::Running)
+    }
+
+    pub(super) fn is_given_up(&self, first: Rank) -> bool {
+        self.worlds.get(&first).is_some_and(|entry| entry.is_given_up)
+    }
+
+    /// Whether a rank has not ended, and its world is not being ended.
+    pub(super) fn lives(&self, rank: Rank) -> bool {
+        let entry = self.entry_of(rank).filter(|entry| !entry.is_given_up);
+        let own = |entry: &Entry| entry.world.own(rank).index();
+        entry.is_some_and(|entry| entry.members[own(entry)].end.is_none())
     }
 
     /// These ranks, of one world, wait in its fence. Says which world that is.

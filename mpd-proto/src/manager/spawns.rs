@@ -22,16 +22,27 @@ use crate::message::Down;
 use crate::ring::DaemonName;
 
 impl Job {
+    /// Whether a world can be started now: all ranks that there are to be are there, and everything goes on.
+    pub(super) fn takes_worlds(&self) -> bool {
+        self.phase == Phase::Running && !self.suspended
+    }
+
     /// A world has found its place.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
-        if self.phase > Phase::Running {
-            return self.refuse_spawn(plan.spawner);
-        }
-        // A rank may be quick, and others not started yet.
-        if self.phase < Phase::Running || self.suspended {
-            return self.held.push(plan);
-        }
         let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
+        if !self.roll.lives(spawner) {
+            // Nobody is left who could want it.
+            return;
+        }
+        let is_lost = |place: usize| self.lost.iter().any(|&lost| Shares::is_below(place, lost));
+        if parts.0.iter().any(|(place, _)| is_lost(*place as usize)) {
+            let text = "spawn: a host for it was lost; try again".to_owned();
+            self.tell(Output::TellNotice(text));
+            return self.refuse_spawn(spawner);
+        }
+        if !self.takes_worlds() {
+            return self.refuse_spawn(spawner);
+        }
         if !joining.is_empty() {
             let from = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
             if self.shares.extend(joining.clone()).is_err() {
@@ -44,13 +55,6 @@ impl Job {
         self.roll.add(world, parts.clone(), Some(spawned));
         self.roll.bond(spawner, world.number, true);
         self.command(Down::World { world, parts });
-    }
-
-    /// Worlds that had to wait.
-    pub(super) fn spawn_held(&mut self) {
-        for plan in std::mem::take(&mut self.held) {
-            self.spawn(plan);
-        }
     }
 
     /// A world has found no place.
@@ -66,11 +70,12 @@ impl Job {
     }
 
     pub(super) fn world_prepared(&mut self, first: Rank) {
+        let is_given_up = self.roll.is_given_up(first);
         let Some(spawned) = self.roll.spawned_mut(first) else { return };
         if spawned.stage != Stage::Preparing {
             return;
         }
-        if spawned.failure.is_some() {
+        if spawned.failure.is_some() || is_given_up {
             return self.give_up_world(first);
         }
         spawned.stage = Stage::Starting;
@@ -78,11 +83,12 @@ impl Job {
     }
 
     pub(super) fn world_begun(&mut self, first: Rank) {
+        let is_given_up = self.roll.is_given_up(first);
         let Some(spawned) = self.roll.spawned_mut(first) else { return };
         if spawned.stage != Stage::Starting {
             return;
         }
-        if spawned.failure.is_some() {
+        if spawned.failure.is_some() || is_given_up {
             return self.give_up_world(first);
         }
         spawned.stage = Stage::Running;
@@ -122,8 +128,10 @@ impl Job {
     pub(super) fn end_part(&mut self, rank: Rank) -> bool {
         let Some(worlds) = self.roll.part_of(rank) else { return false };
         for first in worlds {
-            self.roll.give_up(first);
-            self.command(Down::EndWorld { first });
+            // One that is being started ends when all have heard of it.
+            if self.roll.give_up(first) {
+                self.command(Down::EndWorld { first });
+            }
         }
         true
     }

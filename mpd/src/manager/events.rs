@@ -74,6 +74,7 @@ impl Process {
                 self.serve_pmi(rank);
             }
         }
+        self.place_next();
         self.flush_pmi();
         self.serve_sources();
         self.expire();

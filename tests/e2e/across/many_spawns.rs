@@ -70,7 +70,8 @@ fn leave_the_suite_as_it_was(count: usize) {
     assert_eq!(now[1], before[1], "managers and their descriptors");
     for (now, before) in now[0].iter().zip(&before[0]) {
         let chords = if count == 1 { 0 } else { CHORDS };
-        assert!((before.1..=before.1 + chords).contains(&now.1), "daemon {now:?}, was {before:?}");
+        // It may have had some for a while, too.
+        assert!(now.1 <= before.1 + chords, "daemon {now:?}, was {before:?}");
     }
     assert_eq!(ring.suite.processes().len(), processes);
     for (size, before) in now[1].iter().map(size).zip(sizes) {

@@ -119,13 +119,40 @@ fn what_an_ended_world_has_joined_stays_joined() {
 }
 
 #[test]
-fn a_stopped_job_starts_no_world_before_it_goes_on() {
-    let mut story = Story::of(1);
+fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
+    let mut story = Story::starting(2, OnFailure::End, None);
+    assert!(!story.manager.takes_worlds());
+    story.tell(Input::Started);
+    assert!(story.manager.takes_worlds());
     story.tell(Input::Suspend);
-    let plan = plan(1, 1, 1, 0);
-    let prepare = Output::Prepare(plan.world, plan.parts.clone());
-    assert_eq!(story.tell(Input::Spawn(plan)), []);
-    assert_eq!(story.tell(Input::Resume), [Output::ContinueTree, prepare]);
+    assert!(!story.manager.takes_worlds());
+    let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
+    assert_eq!(story.tell(Input::Spawn(plan(1, 2, 1, 0))), [refused]);
+    story.tell(Input::Resume);
+    assert!(story.manager.takes_worlds());
+}
+
+#[test]
+fn nothing_is_started_for_a_spawner_that_has_ended() {
+    let mut story = Story::with(2, OnFailure::Continue, None);
+    story.exit(0, 7);
+    assert_eq!(story.tell(Input::Spawn(plan(1, 2, 1, 0))), []);
+}
+
+#[test]
+fn a_world_that_is_being_started_while_its_part_ends_goes_when_it_has_been_heard_of() {
+    let mut story = with_world(1, 1, 1, 1);
+    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    let grandchild = plan(2, 2, 1, 1);
+    let first = grandchild.world.first;
+    story.tell(Input::Spawn(grandchild));
+    let outputs = story.exit(1, 7);
+    assert!(matches!(outputs[0], Output::TellFailed { .. }));
+    assert!(!outputs.contains(&Output::EndWorld(first)), "{outputs:?}");
+    assert_eq!(story.tell(Input::Prepared(first)), [Output::EndWorld(first)]);
+    let outputs = story.tell(Input::Exited(Rank(2), RankEnd::NotStarted));
+    assert_eq!(outputs, [Output::ForgetWorld(first)]);
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
 }
 
 #[test]
@@ -146,13 +173,4 @@ fn a_spawn_while_the_job_ends_is_refused() {
     let failed = SpawnOutcome::Failed { rank: None };
     let outputs = story.tell(Input::Spawn(plan(1, 2, 1, 0)));
     assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
-}
-
-#[test]
-fn a_quick_ranks_spawn_waits_until_all_others_are_started() {
-    let mut story = Story::starting(2, OnFailure::End, None);
-    let plan = plan(1, 2, 1, 0);
-    let prepare = Output::Prepare(plan.world, plan.parts.clone());
-    assert_eq!(story.tell(Input::Spawn(plan)), []);
-    assert_eq!(story.tell(Input::Started), [prepare]);
 }

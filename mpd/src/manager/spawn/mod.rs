@@ -14,7 +14,8 @@ use mpd_proto::job::{
 };
 use mpd_proto::manager::{Input, WorldPlan};
 use mpd_proto::message::{
-    Gathering, JobNews, Launch, ManagerReport, Placing, TreeKind, WorldPiece, pieces,
+    Gathering, JobNews, Launch, MAX_TREE_FRAME, ManagerReport, Placing, TreeKind, WorldPiece,
+    pieces,
 };
 use mpd_proto::placement::spawn::SpawnWish;
 use mpd_proto::ring::DaemonName;
@@ -28,6 +29,11 @@ use super::{Process, Timer};
 
 /// How long the daemon, or the one after it, may take to say where processes go.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Most bytes of who runs what of one world, and most hosts that join at once: what a message between
+/// managers holds.
+const MAX_PARTS: usize = MAX_TREE_FRAME - 1024;
+const MAX_JOINING: usize = 1000;
 
 /// `MPI_ERR_SPAWN` of MPICH and its descendants: of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
@@ -149,10 +155,10 @@ impl Process {
             SpawnOutcome::Failed { .. } => Err("cannot_spawn"),
         };
         self.answer((rank, ticket), Answer::Spawned(spawned));
-        let waiting = &mut self.spawning.waiting;
-        if let Some(at) = waiting.iter().position(|((other, _), _)| *other == rank)
-            && let Some((asker, request)) = waiting.remove(at)
-        {
+        while !self.spawning.asked.contains_key(&rank) {
+            let waiting = &mut self.spawning.waiting;
+            let next = waiting.iter().position(|((other, _), _)| *other == rank);
+            let Some((asker, request)) = next.and_then(|at| waiting.remove(at)) else { return };
             self.ask_for_spawn(asker, request);
         }
     }
@@ -210,9 +216,10 @@ impl Process {
     }
 
     /// Asks the daemon where the first of the queue goes, unless it is asked already.
-    fn place_next(&mut self) {
+    pub(super) fn place_next(&mut self) {
         let root = &mut self.spawning.root;
-        if root.placing.is_some() || root.queue.is_empty() {
+        // A rank may be quick, and others not started yet; or everything is stopped.
+        if root.placing.is_some() || root.queue.is_empty() || !self.machine.takes_worlds() {
             return;
         }
         root.requests = root.requests.wrapping_add(1);
@@ -254,6 +261,10 @@ impl Process {
         }
         self.spawning.root.placing = None;
         self.timers.stop(Timer::Spawn);
+        if !self.machine.takes_worlds() {
+            // It is asked for again when it can be used.
+            return;
+        }
         if let Some(first) = self.spawning.root.queue.pop_front() {
             match outcome {
                 Placing::Done { shares, last } => {
@@ -291,6 +302,11 @@ impl Process {
         if !parts.are_of(&world) {
             return self.refuse_spawn(spawner, "the daemon here has not placed all of it");
         }
+        let told = serde_json::to_vec(&parts).map_or(usize::MAX, |bytes| bytes.len());
+        if told > MAX_PARTS || joining.len() > MAX_JOINING {
+            let problem = "it is spread over too many places for one message; spawn fewer at once";
+            return self.refuse_spawn(spawner, problem);
+        }
         self.spawning.arrived.insert(world.first, bytes);
         let from = self.order.shares.len();
         let kvsname = format!("{}_{}", self.order.kvsname, world.number);
@@ -312,7 +328,8 @@ impl Process {
             let ranks = ranges.map(|&(low, high)| (in_job(low), in_job(high))).collect();
             let ranks = RankSet::from_ranges(ranks);
             let place = self.order.shares.place_of(&share.member).unwrap_or_else(|| {
-                joining.push(Share { ranks: RankSet::none(), ..share });
+                // The daemon knows the addresses of all.
+                joining.push(Share { ranks: RankSet::none(), addresses: Vec::new(), ..share });
                 self.order.shares.len() + joining.len() - 1
             });
             parts.push((number(place), ranks));
