@@ -93,6 +93,10 @@ impl Job {
                 let spawned = Spawned { jobid: "kvs_8_0", errors: &errors };
                 session.answer(ticket, Answer::Spawned(Ok(spawned)));
             }
+            Operation::Signal { rank, .. } => {
+                let done = if rank < 1 { Ok(()) } else { Err("no_such_rank") };
+                session.answer(ticket, Answer::Done(done));
+            }
             other => notices.push(other),
         }
     }
@@ -312,13 +316,13 @@ fn a_descriptor_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_server_that_knows_no_signals_says_so_and_the_client_goes_on() {
+fn a_signal_for_a_peer_is_sent_and_one_for_nobody_refused_and_the_client_goes_on() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
-    match client.signal_rank(0, 10) {
-        Ok(()) => {}
+    client.signal_rank(0, 10).unwrap();
+    match client.signal_rank(7, 10) {
         Err(Error::Refused { message, .. }) => assert!(!message.is_empty()),
-        Err(other) => panic!("{other}"),
+        other => panic!("{other:?}"),
     }
     client.fence().unwrap();
 }
