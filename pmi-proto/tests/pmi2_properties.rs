@@ -2,10 +2,10 @@
 
 mod manager;
 
-use manager::{KVSNAME, Manager, facts};
+use manager::{KVSNAME, Manager, conversation, cut, facts};
 use pmi_proto::limits::{MAX_FRAME, MAX_OUTPUT};
 use pmi_proto::pmi2::{Client, Content, Reply, Request, Response};
-use pmi_proto::{Operation, Phase, Service, Session, SpawnCommand, SpawnRequest};
+use pmi_proto::{Service, Session, SpawnCommand, SpawnRequest};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -79,28 +79,6 @@ fn any_stream() -> impl Strategy<Value = Vec<u8>> {
     ];
     vec(prop_oneof![9 => frame, 1 => odd], 0..25)
         .prop_map(|pieces| [vec![INIT.to_vec()], pieces].concat().concat())
-}
-
-fn cut<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
-    let mut pieces = Vec::new();
-    for size in sizes.iter().cycle() {
-        if bytes.is_empty() {
-            break;
-        }
-        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
-        pieces.push(piece);
-        bytes = rest;
-    }
-    pieces
-}
-
-fn conversation(pieces: &[&[u8]]) -> (Vec<Operation>, Vec<u8>, Phase) {
-    let mut manager = Manager::new();
-    for piece in pieces {
-        manager.receive(piece);
-    }
-    manager.end_of_stream();
-    (manager.operations, manager.written, manager.session.phase())
 }
 
 proptest! {

@@ -2,9 +2,9 @@
 
 mod manager;
 
-use manager::{KVSNAME, Manager, facts};
+use manager::{KVSNAME, Manager, conversation, cut, facts};
 use pmi_proto::limits::{MAX_MAPPING, MAX_OUTPUT, MAX_REPLY};
-use pmi_proto::{Client, Operation, Phase, Reply, Session, process_mapping};
+use pmi_proto::{Client, Reply, Session, process_mapping};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -92,29 +92,6 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
         1 => vec(any::<u8>(), 0..30),
     ];
     vec(piece, 0..200).prop_map(|pieces| pieces.concat())
-}
-
-/// Cuts `bytes` into pieces of these sizes, over and over.
-fn cut<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
-    let mut pieces = Vec::new();
-    for size in sizes.iter().cycle() {
-        if bytes.is_empty() {
-            break;
-        }
-        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
-        pieces.push(piece);
-        bytes = rest;
-    }
-    pieces
-}
-
-fn conversation(pieces: &[&[u8]]) -> (Vec<Operation>, Vec<u8>, Phase) {
-    let mut manager = Manager::new();
-    for piece in pieces {
-        manager.receive(piece);
-    }
-    manager.end_of_stream();
-    (manager.operations, manager.written, manager.session.phase())
 }
 
 /// Carries bytes both ways until the client has its next reply.

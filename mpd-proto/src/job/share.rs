@@ -124,6 +124,15 @@ impl Shares {
         Ok(())
     }
 
+    /// The same at the places from `from` on, where some may be already: who has joined last heard of them.
+    ///
+    /// # Errors
+    /// As of [`Shares::extend`].
+    pub fn join(&mut self, from: u32, others: Vec<Share>) -> Result<(), InvalidShares> {
+        let known = self.0.len().saturating_sub(from as usize);
+        self.extend(others.into_iter().skip(known).collect())
+    }
+
     /// How many ranks the first world has.
     pub fn size(&self) -> u32 {
         self.0.iter().map(|share| share.ranks.count()).sum()

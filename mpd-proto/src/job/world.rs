@@ -56,6 +56,23 @@ impl World {
         }
     }
 
+    /// The name of its key-value space, in a job whose own is called so.
+    pub fn kvsname(&self, of_job: &str) -> String {
+        match self.number {
+            0 => of_job.to_owned(),
+            number => format!("{of_job}_{number}"),
+        }
+    }
+
+    /// The number of the world that has a key-value space of that name; none if it is of another job.
+    pub fn number_of(kvsname: &[u8], of_job: &str) -> Option<u32> {
+        match kvsname.strip_prefix(of_job.as_bytes())?.split_first() {
+            None => Some(0),
+            Some((b'_', number)) => std::str::from_utf8(number).ok()?.parse().ok(),
+            Some(_) => None,
+        }
+    }
+
     /// All its ranks, numbered through the job.
     pub fn ranks(&self) -> RankSet {
         match self.size {
@@ -138,6 +155,17 @@ mod tests {
         assert_eq!(world.ranks().to_string(), "10-12");
         assert_eq!(World::name(Some(&world), Rank(11)), "1,2");
         assert_eq!(World::name(None, Rank(11)), "11");
+    }
+
+    #[test]
+    fn a_world_is_found_by_the_name_of_its_key_value_space() {
+        for number in [0, 2] {
+            let name = World { number, first: Rank(10), size: 3 }.kvsname("kvs_1f");
+            assert_eq!(World::number_of(name.as_bytes(), "kvs_1f"), Some(number));
+            assert_eq!(World::number_of(name.as_bytes(), "kvs_2"), None);
+        }
+        assert_eq!(World::number_of(b"kvs_1f3", "kvs_1f"), None);
+        assert_eq!(World::number_of(b"kvs_1f_x", "kvs_1f"), None);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(super) struct Job {
     /// Whether the ranks were told to start.
     went: bool,
     pub(super) roll: Roll,
-    /// Places of managers that are out of reach.
+    /// Places of managers that are out of reach, and with them all that is below.
     pub(super) lost: BTreeSet<usize>,
     on_failure: OnFailure,
     failure: Option<Failure>,
@@ -406,9 +406,7 @@ impl Job {
             return;
         }
         let is_spared = self.phase == Phase::Running && self.spare_loss(place, &member, &problem);
-        for below in self.shares.subtree(place) {
-            self.lost.insert(below);
-        }
+        self.lost.insert(place);
         if is_spared {
             return;
         }

@@ -34,8 +34,7 @@ impl Job {
             // Nobody is left who could want it.
             return;
         }
-        let is_lost = |place: usize| self.lost.iter().any(|&lost| Shares::is_below(place, lost));
-        if parts.0.iter().any(|(place, _)| is_lost(*place as usize)) {
+        if parts.0.iter().any(|(place, _)| self.is_lost(*place as usize)) {
             let text = "spawn: a host for it was lost; try again".to_owned();
             self.tell(Output::TellNotice(text));
             return self.refuse_spawn(spawner);
@@ -190,6 +189,6 @@ impl Job {
     }
 
     pub(super) fn is_lost(&self, place: usize) -> bool {
-        self.lost.contains(&place)
+        self.lost.iter().any(|&lost| Shares::is_below(place, lost))
     }
 }

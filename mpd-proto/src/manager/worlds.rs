@@ -34,8 +34,7 @@ impl Branch {
         self.pass_down(Down::Grow { from, shares: shares.clone() });
         self.perform(Output::Grow(from, shares.clone()));
         let known = self.shares.len();
-        let new = shares.into_iter().skip(known.saturating_sub(from as usize));
-        if self.shares.extend(new.collect()).is_err() {
+        if self.shares.join(from, shares).is_err() {
             return;
         }
         for place in known..self.shares.len() {

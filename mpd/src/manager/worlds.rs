@@ -217,7 +217,7 @@ impl Process {
     fn world_of(&self, numbers: Numbers, parts: &Parts, order: Option<Order>) -> World {
         let place = self.order.place as usize;
         let tree = (place, self.order.shares.children(place));
-        let kvsname = format!("{}_{}", self.order.kvsname, numbers.number);
+        let kvsname = numbers.kvsname(&self.order.kvsname);
         let Some(order) = order else {
             return World::new(numbers, Rc::clone(&self.spec), kvsname, tree, parts);
         };
@@ -313,13 +313,7 @@ impl Process {
     /// their fate. Those of other jobs never do.
     pub(super) fn bond(&mut self, asker: Asker, jobid: &[u8], joined: bool) {
         self.answer(asker, Answer::Done(Ok(())));
-        let own = jobid.strip_prefix(self.order.kvsname.as_bytes());
-        let number = own.and_then(|rest| match rest.split_first() {
-            None => Some(0),
-            Some((b'_', number)) => std::str::from_utf8(number).ok()?.parse().ok(),
-            Some(_) => None,
-        });
-        if let Some(number) = number {
+        if let Some(number) = Numbers::number_of(jobid, &self.order.kvsname) {
             self.tell(Input::Bond { from: asker.0, number, joined });
         }
     }

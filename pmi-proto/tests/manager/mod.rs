@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use pmi_proto::{
-    Answer, Facts, Kvs, NodeAttributes, Operation, ProtocolError, Service, Session, Spawned, Ticket,
+    Answer, Facts, Kvs, NodeAttributes, Operation, Phase, ProtocolError, Service, Session, Spawned,
+    Ticket,
 };
 
 /// The name of the job's KVS in all tests.
@@ -214,4 +215,28 @@ impl Manager {
             | Operation::Misbehaved { .. } => {}
         }
     }
+}
+
+/// Cuts `bytes` into pieces of these sizes, over and over.
+pub(crate) fn cut<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
+    let mut pieces = Vec::new();
+    for size in sizes.iter().cycle() {
+        if bytes.is_empty() {
+            break;
+        }
+        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+/// What a manager was asked, what it said, and how far it is, after all these pieces.
+pub(crate) fn conversation(pieces: &[&[u8]]) -> (Vec<Operation>, Vec<u8>, Phase) {
+    let mut manager = Manager::new();
+    for piece in pieces {
+        manager.receive(piece);
+    }
+    manager.end_of_stream();
+    (manager.operations, manager.written, manager.session.phase())
 }

@@ -81,15 +81,15 @@ impl Spawning {
         self.arrived.remove(&first)
     }
 
+    /// The same, for those below.
+    pub(super) fn arrived(&self, first: Rank) -> Option<&Bytes> {
+        self.arrived.get(&first)
+    }
+
     /// That rank has ended.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.asked.remove(&rank);
         self.waiting.retain(|((other, _), _)| *other != rank);
-    }
-
-    /// The same, for those below.
-    pub(super) fn arrived(&self, first: Rank) -> Option<&Bytes> {
-        self.arrived.get(&first)
     }
 }
 
@@ -309,9 +309,11 @@ impl Process {
         }
         self.spawning.arrived.insert(world.first, bytes);
         let from = self.order.shares.len();
-        let kvsname = format!("{}_{}", self.order.kvsname, world.number);
+        let kvsname = world.kvsname(&self.order.kvsname);
         let grows = !joining.is_empty();
         self.tell(Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
+        // Still there if the machine would not have it.
+        self.spawning.take_arrived(world.first);
         if grows && self.order.shares.len() > from {
             self.announce_growth(from);
         }
@@ -359,8 +361,7 @@ impl Process {
     /// Further hosts have joined the job. Who has joined last knows some of them already.
     pub(super) fn grow(&mut self, from: u32, shares: Vec<Share>) {
         let known = self.order.shares.len();
-        let new = shares.into_iter().skip(known.saturating_sub(from as usize)).collect();
-        if let Err(e) = self.order.shares.extend(new) {
+        if let Err(e) = self.order.shares.join(from, shares) {
             return log::error!("hosts cannot join: {e}");
         }
         let me = self.order.place as usize;
