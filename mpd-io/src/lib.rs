@@ -17,6 +17,7 @@ pub mod console;
 pub mod cpus;
 pub mod digest;
 pub mod farend;
+pub mod handover;
 mod inherited;
 pub mod input;
 pub mod ipc;

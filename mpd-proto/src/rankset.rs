@@ -96,6 +96,14 @@ impl RankSet {
         })
     }
 
+    /// Whether some rank is in both.
+    pub fn meets(&self, other: &Self) -> bool {
+        let after = |low: u32| other.ranges.partition_point(|&(_, high)| high < low);
+        self.ranges.iter().any(|&(low, high)| {
+            other.ranges.get(after(low)).is_some_and(|&(first, _)| first <= high)
+        })
+    }
+
     /// Adds all ranks of `other`.
     pub fn join(&mut self, other: &Self) {
         let all = self.ranges.iter().chain(&other.ranges).copied().collect();

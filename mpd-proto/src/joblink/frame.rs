@@ -39,7 +39,7 @@ impl Frame {
     /// A word to the manager above. Its texts have at most [`MAX_TEXT`] bytes and its lists
     /// [`MAX_LISTED`](crate::message::MAX_LISTED) entries, else it does not fit: the caller's bug.
     pub fn up(word: &Up) -> Self {
-        Self::word(if is_entered(word) { TreeKind::Fence } else { TreeKind::Control }, word)
+        Self::word(if is_of_fences(word) { TreeKind::Fence } else { TreeKind::Control }, word)
     }
 
     /// Raw bytes, fewer than [`MAX_TREE_FRAME`].
@@ -120,7 +120,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, Inva
         }
         (TreeKind::Control | TreeKind::Fence, Side::Below) => {
             let word = parse(&frame)?;
-            if is_entered(&word) != (kind == TreeKind::Fence) {
+            if is_of_fences(&word) != (kind == TreeKind::Fence) {
                 return Err(InvalidFrame::Word("out of order with keys".into()));
             }
             return Ok((word != Up::Pulse).then_some(Heard::Up(word)));
@@ -143,11 +143,11 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
 }
 
 const fn is_in_order_with_keys(word: &Down) -> bool {
-    matches!(word, Down::Release { .. } | Down::World { .. })
+    matches!(word, Down::Release { .. } | Down::World { .. } | Down::Restart)
 }
 
-const fn is_entered(word: &Up) -> bool {
-    matches!(word, Up::Entered { .. })
+const fn is_of_fences(word: &Up) -> bool {
+    matches!(word, Up::Entered { .. } | Up::Restarted)
 }
 
 #[cfg(test)]

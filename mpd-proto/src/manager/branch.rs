@@ -45,6 +45,7 @@ pub(super) enum Question {
     Gone,
     Drained,
     Tidied,
+    Restarted,
     /// Of the world of that first rank.
     Prepared(Rank),
     /// The same.
@@ -239,6 +240,10 @@ impl Branch {
             {
                 self.command_worlds(down);
             }
+            Down::Debug { ranks, line } if self.phase == Phase::Running => {
+                self.command_debuggers(&ranks, line);
+            }
+            Down::Restart if self.phase == Phase::Running => self.restart(),
             Down::Kill if self.phase < Phase::Ending => self.kill(),
             Down::Drain if self.phase == Phase::Gone => self.drain(),
             Down::Discard if self.phase < Phase::Over => {
@@ -277,6 +282,7 @@ impl Branch {
             | Question::Stopped
             | Question::Drained
             | Question::Tidied
+            | Question::Restarted
             | Question::Prepared(_)
             | Question::Begun(_) => self.answer(question, self.place),
         }
@@ -338,6 +344,7 @@ impl Branch {
                 self.answer(Question::Prepared(first), place);
             }
             Up::Begun { first } => self.answer(Question::Begun(first), place),
+            Up::Restarted => self.answer(Question::Restarted, place),
             Up::StartFailed { ref member, .. }
             | Up::WorldFailed { ref member, .. }
             | Up::Failed { ref member, .. }
@@ -442,7 +449,7 @@ impl Branch {
         waiting.is_some_and(|waiting| waiting.iter().eq([&self.place]))
     }
 
-    fn ask(&mut self, question: Question) {
+    pub(super) fn ask(&mut self, question: Question) {
         let waiting = self.living_children().map(|child| child.place).chain([self.place]).collect();
         self.questions.insert(question, waiting);
     }
@@ -477,6 +484,7 @@ impl Branch {
             Question::Drained => self.say(Up::Drained),
             Question::Prepared(first) => self.say(Up::Prepared { first }),
             Question::Begun(first) => self.say(Up::Begun { first }),
+            Question::Restarted => self.say(Up::Restarted),
             Question::Tidied => {
                 self.phase = Phase::Over;
                 self.say(Up::Tidied);

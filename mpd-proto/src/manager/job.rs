@@ -100,6 +100,8 @@ pub(super) struct Job {
     /// Signals that came before all ranks were there.
     early: Vec<Down>,
     limit: Option<Duration>,
+    /// The ranks are debuggers: what becomes of their programs is seen to by who uses them.
+    pub(super) debugged: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -122,6 +124,7 @@ impl Job {
             round: 0,
             early: Vec::new(),
             limit: config.limit,
+            debugged: config.debugged,
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -155,6 +158,12 @@ impl Job {
                     self.review_fence(now, first);
                 }
             }
+            Up::Aborted { rank, code, message } if self.debugged => {
+                self.tell(Output::TellNotice(Failure::Aborted { rank, code, message }.to_string()));
+            }
+            Up::BrokeProtocol { rank, problem } if self.debugged => {
+                self.tell(Output::TellNotice(Failure::BrokeProtocol { rank, problem }.to_string()));
+            }
             Up::Aborted { rank, code, message } => {
                 self.end_by_rank(now, rank, Failure::Aborted { rank, code, message });
             }
@@ -172,6 +181,7 @@ impl Job {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
             }
+            Up::Restarted => self.tell(Output::TellRestarted),
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
             Up::Tidied => self.tidied(),
@@ -355,10 +365,10 @@ impl Job {
             return self.review_living();
         }
         match (end, ended.pmi) {
-            (RankEnd::Exited(0), Pmi::Initialized) => {
+            (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged => {
                 self.end_by_rank(now, rank, Failure::NotFinalized { rank });
             }
-            (RankEnd::Exited(0), Pmi::Unused | Pmi::Finalized) => {
+            (RankEnd::Exited(0), _) => {
                 self.review_fence(now, ended.first);
             }
             (
@@ -388,10 +398,12 @@ impl Job {
 
     fn member_failed(&mut self, now: Time, first: Rank, rank: Rank, failure: Failure) {
         match self.on_failure {
-            OnFailure::End => self.end_by_rank(now, rank, failure),
-            OnFailure::Continue => {
+            OnFailure::End if !self.debugged => self.end_by_rank(now, rank, failure),
+            OnFailure::End | OnFailure::Continue => {
                 self.fail_rank(rank, failure);
-                self.command(Down::Dead { rank });
+                if !self.debugged {
+                    self.command(Down::Dead { rank });
+                }
                 self.review_fence(now, first);
             }
         }
@@ -429,6 +441,7 @@ impl Job {
         // Ranks that end in their own way after ^C may meet once more.
         if self.phase < Phase::Ending
             && self.on_failure == OnFailure::End
+            && !self.debugged
             && let Some(rank) = self.roll.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });

@@ -7,6 +7,7 @@
 //! tree of one.
 
 mod branch;
+mod debug;
 mod fence;
 mod job;
 mod roll;
@@ -55,6 +56,8 @@ pub struct Config<'a> {
     pub on_failure: OnFailure,
     /// How long the job may run.
     pub limit: Option<Duration>,
+    /// Its ranks are debuggers, whose programs come and go.
+    pub debugged: bool,
 }
 
 /// A world that the root has found a place for.
@@ -156,6 +159,12 @@ pub enum Input {
         /// Whether they do.
         joined: bool,
     },
+    /// The console says something to the debuggers of these ranks. For the root.
+    Debug(RankSet, String),
+    /// The programs of a job that is debugged have ended and are to be started once more. For the root.
+    Restart,
+    /// All is as before the first start, after [`Output::Restart`].
+    Restarted,
     /// A rank here wants another one of the job signaled.
     InterruptRank {
         /// Who wants it.
@@ -209,6 +218,14 @@ pub enum Output {
     Interrupt(Rank, u8),
     /// That rank has failed, and those of its world that use PMI are to hear.
     Dead(Rank),
+    /// Say this to the debuggers of those of these ranks that run here; something is expected of all of
+    /// them that run here and below.
+    Debug(RankSet, String),
+    /// Begin the key-value space of the first world and the PMI sessions of its ranks anew, then say
+    /// [`Input::Restarted`].
+    Restart,
+    /// Tell the console that the programs can be started once more. At the root.
+    TellRestarted,
     /// The first failure is known. At the root.
     TellFailed {
         /// Where it happened, if it happened on one host.
@@ -302,6 +319,9 @@ impl Manager {
             Input::Bond { from, number, joined } => {
                 branch.hear_here(now, Up::Bond { from, number, joined });
             }
+            Input::Debug(ranks, line) => self.at_root(|job| job.debug(ranks, line)),
+            Input::Restart => self.at_root(Job::restart),
+            Input::Restarted => branch.answer_here(Question::Restarted),
             Input::InterruptRank { from, rank, signal } => {
                 branch.hear_here(now, Up::Interrupt { from, rank, signal });
             }

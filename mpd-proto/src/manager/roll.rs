@@ -109,6 +109,24 @@ impl Roll {
         self.living
     }
 
+    /// The worlds that were spawned, by their first ranks.
+    pub(super) fn spawned(&self) -> Vec<Rank> {
+        let spawned = self.worlds.iter().filter(|(_, entry)| entry.spawned.is_some());
+        spawned.map(|(first, _)| *first).collect()
+    }
+
+    /// The ranks of the first world have new PMI sessions and a new fence.
+    pub(super) fn restart(&mut self) {
+        let Some(entry) = self.worlds.get_mut(&Rank(0)) else { return };
+        entry.fence = Fence::of(&entry.world.ranks());
+        for (own, member) in (0..).zip(&mut entry.members) {
+            member.pmi = Pmi::Unused;
+            if member.end.is_some() {
+                entry.fence.leave(entry.world.in_job(Rank(own)));
+            }
+        }
+    }
+
     fn entry_of(&self, rank: Rank) -> Option<&Entry> {
         let (_, entry) = self.worlds.range(..=rank).next_back()?;
         Some(entry).filter(|entry| entry.world.contains(rank))

@@ -14,8 +14,8 @@ mod tree;
 mod world;
 
 pub use console::{
-    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, Published, RingRequest,
-    RingView, Word,
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberView, Published,
+    RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
@@ -35,4 +35,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;

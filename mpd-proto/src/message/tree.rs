@@ -67,7 +67,8 @@ pub enum Class {
 pub enum TreeKind {
     /// One [`Down`] or [`Up`].
     Control,
-    /// One [`Down::Release`], [`Down::World`] or [`Up::Entered`], in order with keys and pieces of worlds.
+    /// One [`Down::Release`], [`Down::World`], [`Down::Restart`], [`Up::Entered`] or [`Up::Restarted`], in order
+    /// with keys and pieces of worlds.
     Fence,
     /// Keys and values that were put since the last fence, behind the first rank of the world as four
     /// bytes, big-endian.
@@ -224,6 +225,16 @@ pub enum Down {
         /// Which.
         rank: Rank,
     },
+    /// Something for the debuggers of these ranks, if the job is debugged.
+    Debug {
+        /// Whose.
+        ranks: RankSet,
+        /// What.
+        line: String,
+    },
+    /// The programs of a job that is debugged have ended and are to be started once more: begin anew what
+    /// they share; answered by [`Up::Restarted`].
+    Restart,
     /// Write what is left of the output; answered by [`Up::Drained`].
     Drain,
     /// Throw away what is left of the output.
@@ -349,6 +360,8 @@ pub enum Up {
         /// The signal's number.
         signal: u8,
     },
+    /// All that programs share is as before their first start, here and below.
+    Restarted,
     /// Every process here and below is stopped.
     Stopped {
         /// Of the [`Down::Stop`] that asked.

@@ -9,7 +9,9 @@
 //! How long is enough depends on the others. A rank on a busy machine may be behind by its turn on the CPU,
 //! and is waited for: from its last word, or from its start, a second for each level of the tree. After
 //! that it is late, and lines wait for late ones only [`PATIENCE`], until they say the same as others
-//! again: who writes alone waits long once. A rank that is far ahead of those that are not late is best not read for a while, or
+//! again: who writes alone waits long once. Ranks that are asked something ([`Merger::ask`]) are waited for, and answer
+//! with a line that begins with [`MARK`]; when all have, everything goes out at once, and they are late until they
+//! are asked again. A rank that is far ahead of those that are not late is best not read for a while, or
 //! its lines would go out alone: [`Merger::holds_back`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +37,9 @@ const HOLD_BACK: usize = MAX_GATHERED / 4;
 
 /// Most bytes of a rank that should be pushed at once, so that it does not get far ahead.
 pub const AT_ONCE: usize = 8 * 1024;
+
+/// First byte of the line that ends the answer of a rank that was asked something.
+pub const MARK: u8 = b'=';
 
 /// What an entry takes beside its text, about.
 const ENTRY_BYTES: usize = 64;
@@ -64,6 +69,8 @@ struct Course {
     ended: bool,
     /// A line went without it, and it has not said the same as others since.
     late: bool,
+    /// It has not yet answered.
+    asked: bool,
     /// When it last wrote, or began; none if it has not begun.
     heard: Option<Time>,
 }
@@ -105,6 +112,10 @@ pub struct Merger {
     /// Ranks that ended and whose end was not yet told.
     leaving: Vec<Rank>,
     gathered: usize,
+    /// Ranks that have not yet answered.
+    asked: u32,
+    /// The last of them has.
+    complete: bool,
     /// With ranks that are not late.
     patience: Duration,
     /// Not before then one of them may have become late.
@@ -125,6 +136,8 @@ impl Merger {
             partial: BTreeMap::new(),
             leaving: Vec::new(),
             gathered: 0,
+            asked: 0,
+            complete: false,
             patience: PROMPT_PATIENCE * (levels + 1),
             again: Time::ZERO,
         }
@@ -136,6 +149,20 @@ impl Merger {
             if let Some(place) = self.places.of(rank) {
                 self.courses[place].heard.get_or_insert(now);
             }
+        }
+    }
+
+    /// These ranks were asked something: they are waited for until they have answered.
+    pub fn ask(&mut self, now: Time, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            let course = &mut self.courses[place];
+            (course.late, course.heard) = (false, Some(now));
+            let is_new = !course.ended && !std::mem::replace(&mut course.asked, true);
+            self.asked += u32::from(is_new);
+            self.due[at].add(&self.courses[place]);
         }
     }
 
@@ -193,6 +220,7 @@ impl Merger {
                 let at = self.index(self.courses[place].next);
                 self.due[at].remove(&self.courses[place]);
                 self.courses[place].ended = true;
+                self.answered(place);
                 self.leaving.push(rank);
             }
         }
@@ -291,7 +319,28 @@ impl Merger {
             _ => entry.ranks.join(ranks),
         }
         self.gathered += entry.cost();
+        if text.first() == Some(&MARK) {
+            self.mark(ranks);
+        }
         self.emit_complete(emit);
+    }
+
+    /// These ranks have answered, if they were asked.
+    fn mark(&mut self, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            self.courses[place].late |= self.answered(place);
+            self.due[at].add(&self.courses[place]);
+        }
+    }
+
+    fn answered(&mut self, place: usize) -> bool {
+        let is_answer = std::mem::take(&mut self.courses[place].asked);
+        self.asked -= u32::from(is_answer);
+        self.complete |= is_answer && self.asked == 0;
+        is_answer
     }
 
     /// `ranks` say the same as others: they are worth waiting for.
@@ -323,9 +372,10 @@ impl Merger {
         at
     }
 
-    /// Lets go what nobody can join any more.
+    /// Lets go what nobody can join any more; everything, if all that were asked have answered.
     fn emit_complete(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
-        while self.due[0].all == 0 && !self.entries.is_empty() {
+        let all = std::mem::take(&mut self.complete);
+        while (all || self.due[0].all == 0) && !self.entries.is_empty() {
             self.emit_first(emit);
         }
     }
@@ -477,6 +527,25 @@ mod tests {
         merger.push(now, &one(1), line(b"d\n"), &mut out.take());
         merger.push(now, &one(0), line(b"e\n"), &mut out.take());
         assert_eq!(merger.deadline(), Some(now + 2 * second), "and is no more");
+    }
+
+    #[test]
+    fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_say() {
+        let mut merger = Merger::begun(&RankSet::below(4));
+        let mut out = Out::default();
+        let asked = RankSet::from_ranges(vec![(0, 1)]);
+        merger.ask(Time::ZERO, &asked);
+        merger.push(Time::ZERO, &one(0), line(b"~a\n=1 stopped\n"), &mut out.take());
+        assert!(out.0.is_empty(), "rank 1 may say the same");
+        merger.push(Time::ZERO, &one(1), line(b"~a\n~b\n=1 stopped\n"), &mut out.take());
+        assert_eq!(out.text(), "0-1: ~a\n0: =1 stopped\n1: ~b\n1: =1 stopped\n");
+        // What is said later and was not asked for waits a little: others may say it, too.
+        out.0.clear();
+        merger.push(Time::ZERO, &one(1), line(b"~late\n"), &mut out.take());
+        merger.ask(Time::ZERO, &one(2));
+        merger.push(Time::ZERO, &one(2), line(b"=2 idle\n"), &mut out.take());
+        assert_eq!(out.text(), "1: ~late\n2: =2 idle\n");
+        assert_eq!((merger.asked, merger.gathered), (0, 0));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
 
 use super::adopted::Adopted;
+use super::debug::Driver;
 use super::start::PMI_FD;
 
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
@@ -102,6 +103,19 @@ pub(crate) struct Client {
     pub(crate) stdin: Option<PipeWriter>,
     pub(crate) sources: [Source; 2],
     pub(crate) pmi: Pmi,
+    /// If it is the driver of a debugger.
+    pub(crate) driver: Option<Driver>,
+}
+
+/// What a rank gets from its manager.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// Its standard input is a pipe, else `null`.
+    pub(crate) fed: bool,
+    /// It is the driver of a debugger, whose program gets the PMI connection.
+    pub(crate) debugged: bool,
+    pub(crate) null: &'a OwnedFd,
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
 
 impl Client {
@@ -112,6 +126,7 @@ impl Client {
             stdin: None,
             sources: Default::default(),
             pmi: Pmi { stream: None, session: Session::new(facts), ending: false },
+            driver: None,
         }
     }
 
@@ -162,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Starts the rank's process. Its standard input is a pipe if `fed`, else `null`.
+    /// Starts the rank's process.
     ///
     /// # Errors
     /// No descriptor, no process, or what the child found; nothing is left then.
@@ -172,11 +187,11 @@ impl Client {
         (extra, first_token): (Extra<'_>, usize),
         enlarge: bool,
         spawn: &Spawn,
-        (fed, null, cgroup): (bool, &OwnedFd, Option<BorrowedFd<'_>>),
+        Given { fed, debugged, null, cgroup }: Given<'_>,
     ) -> Result<Pid, StartError> {
         let (out, rank_out) = io::pipe()?;
         let (err, rank_err) = io::pipe()?;
-        let (pmi, rank_pmi) = UnixStream::pair()?;
+        let (mut pmi, rank_pmi) = UnixStream::pair()?;
         let (rank_in, feed) = if fed {
             let (reader, writer) = io::pipe()?;
             (OwnedFd::from(reader), Some(writer))
@@ -199,15 +214,33 @@ impl Client {
             watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;
             self.sources[stream.index()].pipe = Some(pipe);
         }
-        pmi.set_nonblocking(true)?;
-        watch(pmi.as_raw_fd(), End::Pmi, Interest::READABLE | Interest::WRITABLE)?;
-        self.pmi.stream = Some(pmi);
+        if debugged {
+            let driver = Driver::new(pmi);
+            pmi = driver.connect()?;
+            self.driver = Some(driver);
+        }
+        self.watch_pmi(registry, first_token, pmi)?;
         if let Some(feed) = feed {
             set_nonblocking(&feed)?;
             watch(feed.as_raw_fd(), End::Stdin, Interest::WRITABLE)?;
             self.stdin = Some(feed);
         }
         Ok(pid)
+    }
+
+    /// Takes its PMI connection.
+    pub(super) fn watch_pmi(
+        &mut self,
+        registry: &Registry,
+        first_token: usize,
+        pmi: UnixStream,
+    ) -> io::Result<()> {
+        pmi.set_nonblocking(true)?;
+        let token = Token(first_token + End::Pmi.offset());
+        let both = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&pmi.as_raw_fd()), token, both)?;
+        self.pmi.stream = Some(pmi);
+        Ok(())
     }
 
     /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then

@@ -13,7 +13,7 @@ use mpd_proto::stdio::feed::Receiver;
 use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
-use super::clients::{Client, End, MAX_RANKS_ENLARGED, StartError, end_of};
+use super::clients::{Client, End, Given, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
 use super::outputs::plain;
 use super::{ADOPTED, CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
@@ -40,6 +40,7 @@ impl Process {
     fn note_client_event(&mut self, rank: Rank, end: End, event: &Event) {
         let Some(client) = self.clients.get_mut(rank) else { return };
         match end {
+            End::Stdin if client.driver.is_some() => client.flush_commands(),
             End::Stdin => self.feed_one(Receiver::Rank(rank)),
             End::Output(stream) => {
                 let source = &mut client.sources[stream.index()];
@@ -269,6 +270,7 @@ impl Process {
             start::variables_of((&world.spec, &self.order), world.numbers.own(rank), local);
         let cpus = CpuMask::of(world.bindings.cpus(local));
         let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
+        let debugged = is_first && self.spec.debug.is_some();
         let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
@@ -276,7 +278,7 @@ impl Process {
             (extra, self.clients.next_token()),
             self.clients.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             spawn,
-            (fed, &self.null, cgroup),
+            Given { fed: fed || debugged, debugged, null: &self.null, cgroup },
         );
         self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.child() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ranks`], [`clients`] | the ranks' processes, pipes and PMI sockets |
 //! | [`adopted`] | a process that ran before its job |
+//! | [`debug`] | ranks that are drivers of debuggers |
 //! | [`outputs`], [`sink`] | where output goes: the console's output and error, per-rank files, the manager above |
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
@@ -24,6 +25,7 @@ mod branches;
 mod clients;
 mod console;
 mod daemon;
+mod debug;
 mod events;
 mod flows;
 mod labels;
@@ -171,6 +173,8 @@ struct Process {
     cgroup: Option<Cgroup>,
     null: OwnedFd,
     adoption: Adoption,
+    /// How often the programs of a job that is debugged were started once more.
+    restarts: u32,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
     /// Process ids of all ranks of the first world, for reports of the root.
@@ -295,13 +299,6 @@ impl Process {
         let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
         let problem = made.err().map(unmade).or(trouble);
-        let machine = Manager::new(manager::Config {
-            shares: &order.shares,
-            place,
-            size,
-            on_failure: spec.on_failure,
-            limit: spec.timeout,
-        });
         // Only the root knows all.
         let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
@@ -312,10 +309,11 @@ impl Process {
             console,
             daemon,
             branches,
-            machine,
+            machine: machine_of(&spec, &order),
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             adoption: Adoption::of(&spec, place)?,
+            restarts: 0,
             by_pid: BTreeMap::new(),
             pids: vec![0; known],
             outputs,
@@ -454,4 +452,16 @@ impl Process {
         self.machine.handle(now, input);
         self.perform_outputs();
     }
+}
+
+/// Decides for this manager.
+fn machine_of(spec: &JobSpec, order: &StartJob) -> Manager {
+    Manager::new(manager::Config {
+        shares: &order.shares,
+        place: order.place as usize,
+        size: spec.size(),
+        on_failure: spec.on_failure,
+        limit: spec.timeout,
+        debugged: spec.debug.is_some(),
+    })
 }

@@ -183,6 +183,15 @@ impl Names {
         }
     }
 
+    /// Nothing that was published here is to be found any more.
+    fn take_back(&mut self, now: Time) {
+        self.asked.retain(|_, asked| !matches!(asked.purpose, Purpose::Answer { .. }));
+        for (name, Published { key, .. }) in std::mem::take(&mut self.published) {
+            let undo = NameWish::Unpublish { name, key };
+            self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
+        }
+    }
+
     /// Two halves of a ring met, and each had given that name away.
     fn lose(&mut self, name: &str, to: &JobId) {
         self.published.remove(name);
@@ -213,6 +222,12 @@ impl Process {
     /// There is a new daemon.
     pub(super) fn say_names_again(&mut self) {
         self.names.say_again(self.clock.now());
+        self.perform_names();
+    }
+
+    /// The programs that published something have ended, and others take their place.
+    pub(super) fn take_names_back(&mut self) {
+        self.names.take_back(self.clock.now());
         self.perform_names();
     }
 

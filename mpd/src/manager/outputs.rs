@@ -59,6 +59,11 @@ impl Outputs {
         self.sinks.iter_mut().for_each(|sink| sink.begin(now, ranks));
     }
 
+    /// These ranks were asked something by the console, and answer on their standard output.
+    pub(crate) fn ask(&mut self, now: Time, ranks: &RankSet) {
+        self.sinks[self.console[Stream::Out.index()]].ask(now, ranks);
+    }
+
     /// The root's outputs, for so many ranks and levels of other managers. `file_of` fills a pattern for a rank.
     ///
     /// # Errors

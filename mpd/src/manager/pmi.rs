@@ -46,7 +46,8 @@ impl Process {
             let phase = client.pmi.session.phase();
             let begins = client.adopted().is_some() && phase == Phase::ExpectInit;
             let unfinished = begins || matches!(phase, Phase::Ready | Phase::InFence);
-            if unfinished && client.process.is_some() {
+            // Programs that are debugged come and go.
+            if unfinished && client.process.is_some() && client.driver.is_none() {
                 self.timers.set(Timer::PmiLost(rank), self.now() + CLOSED_GRACE);
             }
         }

@@ -52,6 +52,11 @@ impl Ranks {
         }
     }
 
+    /// The first of the tokens of a rank.
+    pub(crate) fn token_of(&self, rank: Rank) -> Option<usize> {
+        self.clients.get(&rank).map(|(slot, _)| self.first_token + slot * TOKENS)
+    }
+
     /// Whose token that is, and for what.
     pub(crate) fn of_token(&self, token: usize) -> Option<(Rank, End)> {
         let at = token.checked_sub(self.first_token)?;

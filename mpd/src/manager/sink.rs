@@ -108,6 +108,13 @@ impl Sink {
         self.mergers.iter_mut().flatten().for_each(|merger| merger.begin(now, ranks));
     }
 
+    /// They were asked something: see [`Merger::ask`].
+    pub(crate) fn ask(&mut self, now: Time, ranks: &RankSet) {
+        if let Some(mergers) = &mut self.mergers {
+            mergers[self.stream.index()].ask(now, ranks);
+        }
+    }
+
     /// The descriptor to watch, if it can say that it takes no more.
     pub(crate) fn watched(&self) -> Option<RawFd> {
         match &self.way {

@@ -14,8 +14,8 @@ use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::locate;
 use super::staging::Staging;
+use super::{debug, locate};
 
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
@@ -99,7 +99,10 @@ pub(crate) fn prepare(
             problem: unusable.problem,
             missing: unusable.missing,
         })?;
-        let spawn = spawn_of((whose, ranks.len()), argset, &program, tmpdir);
+        let debugged = spec.debug.as_ref().filter(|_| !whose.spawned);
+        let debugger = |debug| debug::arguments(debug, argset, (rank, &program.path));
+        let debugger = debugged.map(debugger).transpose()?;
+        let spawn = spawn_of((whose, ranks.len()), argset, (&program, debugger), tmpdir);
         spawns.insert(number, spawn.map_err(failed)?);
     }
     Ok(Prepared { spawns, bindings })
@@ -129,10 +132,11 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
 fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(), Failure> {
     let size = (ranks.len() + there) as u64;
-    let fed = ranks.iter().filter(|&&rank| spec.stdin_switch || spec.stdin.contains(rank));
-    let fed = fed.count() as u64;
+    let is_fed = |rank| spec.stdin_switch || spec.debug.is_some() || spec.stdin.contains(rank);
+    let fed = ranks.iter().filter(|&&rank| is_fed(rank)).count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
-    let per_rank = 3 + files.filter(|f| f.names(b'r')).count() as u64;
+    let debugged = u64::from(spec.debug.is_some());
+    let per_rank = 3 + debugged + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
@@ -147,12 +151,14 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
 fn spawn_of(
     (whose, ranks_here): (Whose<'_>, usize),
     argset: &Argset,
-    program: &locate::Program,
+    (program, debugger): (&locate::Program, Option<Vec<Vec<u8>>>),
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
     let Whose { spec, order, .. } = whose;
+    let is_debugged = debugger.is_some();
     let nul = |_| "a NUL byte in the job".to_owned();
-    let argv = std::iter::once(&argset.program).chain(&argset.args).cloned();
+    let argv: Vec<Vec<u8>> =
+        std::iter::once(&argset.program).chain(&argset.args).cloned().collect();
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
     // Intel's library needs to be told that spawning is possible.
@@ -177,8 +183,12 @@ fn spawn_of(
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let mut spawn = Spawn::new(&program.path, argv, environment).map_err(nul)?;
-    spawn.script(program.script);
+    let (path, argv) = match debugger {
+        Some(arguments) => (&b"/proc/self/exe"[..], arguments),
+        None => (&program.path[..], argv),
+    };
+    let mut spawn = Spawn::new(path, argv, environment).map_err(nul)?;
+    spawn.script(program.script && !is_debugged);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
     spawn.in_our_session().die_with_parent();

@@ -42,6 +42,8 @@ impl Process {
                     JobInput::HangUp => Input::HangUp,
                     JobInput::Suspend => Input::Suspend,
                     JobInput::Resume => Input::Resume,
+                    JobInput::Debug { ranks, line } => Input::Debug(ranks, line),
+                    JobInput::Restart => Input::Restart,
                 }),
                 Heard::Stdin(bytes) if bytes.is_empty() => self.take_input(&Stdin::End),
                 Heard::Stdin(bytes) => self.take_input(&Stdin::Bytes(&bytes)),
@@ -244,7 +246,16 @@ impl Process {
     pub(super) fn expect(&mut self, begun: &[(Rank, u32)]) {
         if self.spec.output.merge {
             let ranks = begun.iter().map(|(rank, _)| *rank).collect();
-            self.outputs.begin(self.now(), &ranks);
+            self.begin_merging(&ranks);
+        }
+    }
+
+    fn begin_merging(&mut self, ranks: &RankSet) {
+        let now = self.now();
+        self.outputs.begin(now, ranks);
+        if self.spec.debug.is_some() {
+            // They say when they are ready.
+            self.outputs.ask(now, ranks);
         }
     }
 
@@ -252,7 +263,7 @@ impl Process {
     pub(super) fn expect_all(&mut self) {
         if self.spec.output.merge {
             let ranks = self.order.shares.ranks_below(self.order.place as usize);
-            self.outputs.begin(self.now(), &ranks);
+            self.begin_merging(&ranks);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The stories of a job, told to the machine.
 
 mod cluster;
+mod debug;
 mod sim;
 mod tree;
 mod worlds;
@@ -33,7 +34,14 @@ fn shares(hosts: usize, each: u32) -> Shares {
 
 /// The manager of a job of one host, before anything happened.
 fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
-    Manager::new(Config { shares: &shares(1, size), place: 0, size, on_failure, limit })
+    Manager::new(Config {
+        shares: &shares(1, size),
+        place: 0,
+        size,
+        on_failure,
+        limit,
+        debugged: false,
+    })
 }
 
 struct Story {

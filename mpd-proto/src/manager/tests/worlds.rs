@@ -4,7 +4,7 @@ use super::*;
 use crate::job::{Parts, SpawnOutcome, World};
 
 /// A world of so many ranks on the only host.
-fn plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
+pub(super) fn spawn_plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
     let world = World { number, first: Rank(first), size };
     WorldPlan {
         world,
@@ -18,7 +18,7 @@ fn plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
 /// A job whose rank 0 has spawned a world that runs.
 fn with_world(job: u32, number: u32, first: u32, size: u32) -> Story {
     let mut story = Story::of(job);
-    spawn(&mut story, plan(number, first, size, 0));
+    spawn(&mut story, spawn_plan(number, first, size, 0));
     story
 }
 
@@ -64,7 +64,7 @@ fn worlds_have_fences_of_their_own() {
 #[test]
 fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_hears_which_rank_it_was() {
     let mut story = Story::of(1);
-    let plan = plan(1, 1, 2, 0);
+    let plan = spawn_plan(1, 1, 2, 0);
     let first = plan.world.first;
     story.tell(Input::Spawn(plan));
     let failure = Failure::CannotExecute {
@@ -113,7 +113,7 @@ fn worlds_that_have_parted_end_each_on_its_own() {
 #[test]
 fn what_an_ended_world_has_joined_stays_joined() {
     let mut story = with_world(1, 1, 1, 1);
-    spawn(&mut story, plan(2, 2, 1, 1));
+    spawn(&mut story, spawn_plan(2, 2, 1, 1));
     assert_eq!(story.exit(1, 0), [Output::ForgetWorld(Rank(1))]);
     assert!(story.exit(2, 7).contains(&Output::SignalRanks(SIGTERM)));
 }
@@ -127,7 +127,7 @@ fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
     story.tell(Input::Suspend);
     assert!(!story.manager.takes_worlds());
     let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
-    assert_eq!(story.tell(Input::Spawn(plan(1, 2, 1, 0))), [refused]);
+    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
     story.tell(Input::Resume);
     assert!(story.manager.takes_worlds());
 }
@@ -136,14 +136,14 @@ fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
 fn nothing_is_started_for_a_spawner_that_has_ended() {
     let mut story = Story::with(2, OnFailure::Continue, None);
     story.exit(0, 7);
-    assert_eq!(story.tell(Input::Spawn(plan(1, 2, 1, 0))), []);
+    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), []);
 }
 
 #[test]
 fn a_world_that_is_being_started_while_its_part_ends_goes_when_it_has_been_heard_of() {
     let mut story = with_world(1, 1, 1, 1);
     story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
-    let grandchild = plan(2, 2, 1, 1);
+    let grandchild = spawn_plan(2, 2, 1, 1);
     let first = grandchild.world.first;
     story.tell(Input::Spawn(grandchild));
     let outputs = story.exit(1, 7);
@@ -171,6 +171,6 @@ fn a_spawn_while_the_job_ends_is_refused() {
     let mut story = Story::of(2);
     story.exit(1, 7);
     let failed = SpawnOutcome::Failed { rank: None };
-    let outputs = story.tell(Input::Spawn(plan(1, 2, 1, 0)));
+    let outputs = story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0)));
     assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
 }

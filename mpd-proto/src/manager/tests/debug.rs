@@ -1,0 +1,80 @@
+//! Stories of jobs whose ranks are debuggers.
+
+use super::*;
+use crate::manager::tests::worlds::spawn_plan;
+
+fn debugged(hosts: usize, size: u32, place: usize) -> Manager {
+    let on_failure = OnFailure::End;
+    let shares = shares(hosts, size / u32::try_from(hosts).unwrap());
+    Manager::new(Config { shares: &shares, place, size, on_failure, limit: None, debugged: true })
+}
+
+fn running(size: u32) -> Story {
+    let mut story = Story { manager: debugged(1, size, 0), now: Time::ZERO };
+    assert_eq!(story.tell(Input::Ready), [Output::Go]);
+    assert_eq!(story.tell(Input::Started), []);
+    story
+}
+
+#[test]
+fn what_becomes_of_programs_under_debuggers_is_told_and_ends_nothing() {
+    let mut story = running(3);
+    story.tell(Input::Initialized(Rank(0)));
+    let aborted = story.tell(Input::Aborted(Rank(1), 3, "why".into()));
+    assert!(matches!(&aborted[..], [Output::TellNotice(text)] if text.contains("why")));
+    let broke = story.tell(Input::BrokeProtocol(Rank(1), "odd".into()));
+    assert!(matches!(&broke[..], [Output::TellNotice(text)] if text.contains("odd")));
+    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
+    // A debugger that the user has ended, while others wait in a fence.
+    assert_eq!(story.exit(1, 0), []);
+    assert_eq!(story.exit(2, 7), [rank_failed(2, 7), Output::ReleaseFence(Rank(0))]);
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)]);
+}
+
+#[test]
+fn a_restart_empties_the_fence_and_ends_what_was_spawned() {
+    let mut story = running(2);
+    let plan = spawn_plan(1, 2, 1, 0);
+    story.tell(Input::Spawn(plan));
+    story.tell(Input::Prepared(Rank(2)));
+    story.tell(Input::Begun(Rank(2)));
+    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
+    assert_eq!(story.tell(Input::Restart), [Output::EndWorld(Rank(2)), Output::Restart]);
+    assert_eq!(story.tell(Input::Restarted), [Output::TellRestarted]);
+    let killed = RankEnd::Signaled { signal: 9, core: false };
+    let gone = story.tell(Input::Exited(Rank(2), killed));
+    assert_eq!(gone, [Output::ForgetWorld(Rank(2))], "nobody calls that a failure");
+    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [], "rank 0 is outside again");
+    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), [Output::ReleaseFence(Rank(0))]);
+}
+
+#[test]
+fn a_job_that_is_not_debugged_is_not_restarted() {
+    let mut story = Story::of(1);
+    assert_eq!(story.tell(Input::Restart), []);
+    assert_eq!(story.tell(Input::Debug(RankSet::all(), "1 cli next".into())), []);
+}
+
+#[test]
+fn commands_go_where_their_ranks_are_and_a_restart_is_answered_when_all_have() {
+    let mut root = debugged(2, 4, 0);
+    let mut tell = |input| {
+        root.handle(Time::ZERO, input);
+        std::iter::from_fn(|| root.poll_output()).collect::<Vec<_>>()
+    };
+    tell(Input::Ready);
+    tell(Input::FromChild(1, Up::Ready));
+    tell(Input::Started);
+    tell(Input::FromChild(1, Up::Started));
+    let (ranks, line) = (one(Rank(1)), "1 cli next".to_owned());
+    let command = |ranks: &RankSet| Input::Debug(ranks.clone(), line.clone());
+    assert_eq!(tell(command(&ranks)), [Output::Debug(ranks, line.clone())]);
+    let ranks = one(Rank(3));
+    let down = Down::Debug { ranks: ranks.clone(), line: line.clone() };
+    let both = [Output::Debug(ranks.clone(), line.clone()), Output::ToSome(vec![1], down)];
+    assert_eq!(tell(command(&ranks)), both);
+    assert_eq!(tell(Input::Restart), [Output::ToChildren(Down::Restart), Output::Restart]);
+    assert_eq!(tell(Input::Restarted), []);
+    assert_eq!(tell(Input::FromChild(1, Up::Restarted)), [Output::TellRestarted]);
+}
