@@ -12,7 +12,7 @@ use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::RankSet;
-use mpd_proto::message::JobRef;
+use mpd_proto::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::Wish;
 
@@ -183,7 +183,7 @@ pub struct ListjobsCli {
     pub alias: Option<String>,
 
     /// Only this job: NUMBER@HOST, or NUMBER for one that was started here
-    #[arg(short, long, value_name = "JOBID", value_parser = job)]
+    #[arg(short, long, value_name = "JOBID")]
     pub jobid: Option<JobRef>,
 
     /// A line for each process: HOST PID SID
@@ -238,7 +238,7 @@ pub struct TopCli {
     pub interval: Duration,
 
     /// Only jobs of this number or id
-    #[arg(short, long, value_name = "JOBID", value_parser = job)]
+    #[arg(short, long, value_name = "JOBID")]
     pub jobid: Option<JobRef>,
 
     /// Only jobs that are called so
@@ -266,7 +266,7 @@ impl TopCli {
 #[command(group = ArgGroup::new("which").required(true))]
 pub struct KilljobCli {
     /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
-    #[arg(value_name = "JOBID", value_parser = job, group = "which")]
+    #[arg(value_name = "JOBID", group = "which")]
     pub jobid: Option<JobRef>,
 
     /// All jobs that are called so
@@ -297,7 +297,7 @@ pub struct SigjobCli {
     pub signal: u8,
 
     /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
-    #[arg(short, long, value_name = "JOBID", value_parser = job, group = "which")]
+    #[arg(short, long, value_name = "JOBID", group = "which")]
     pub jobid: Option<JobRef>,
 
     /// All jobs that are called so
@@ -502,22 +502,8 @@ fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {
 }
 
 /// `NUMBER`, `NUMBER@HOST`, or what is neither.
-fn job_or_alias(text: &str) -> Result<JobRef, String> {
-    match job(text) {
-        Err(problem) if text.is_empty() => Err(problem),
-        result => Ok(result.unwrap_or_else(|_| JobRef::Alias(text.to_owned()))),
-    }
-}
-
-/// `NUMBER` or `NUMBER@HOST`.
-fn job(text: &str) -> Result<JobRef, String> {
-    match text.parse() {
-        Ok(number) => Ok(JobRef::Number(number)),
-        Err(_) => text
-            .parse()
-            .map(JobRef::Id)
-            .map_err(|_| "NUMBER or NUMBER@HOST is needed, as 'mpdlistjobs' lists it".to_owned()),
-    }
+fn job_or_alias(text: &str) -> Result<JobRef, InvalidJobRef> {
+    JobRef::or_alias(text).ok_or(InvalidJobRef)
 }
 
 /// A duration in seconds, fractions allowed.
@@ -547,15 +533,6 @@ mod tests {
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
         for bad in ["", "x", "-1", "inf", "nan", "1e9"] {
             assert!(seconds(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_job_is_a_number_or_an_id() {
-        assert_eq!(job("3"), Ok(JobRef::Number(3)));
-        assert_eq!(job("3@h1"), Ok(JobRef::Id("3@h1".parse().unwrap())));
-        for bad in ["", "x", "-1", "@h1", "3@", "3@a b"] {
-            assert!(job(bad).is_err(), "{bad}");
         }
     }
 

@@ -30,6 +30,7 @@ pub mod scan;
 pub mod session;
 pub mod singleton;
 pub mod suggest;
+pub mod target;
 pub mod terminal;
 pub mod trace;
 pub mod usage;

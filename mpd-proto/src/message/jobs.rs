@@ -28,7 +28,30 @@ pub enum JobRef {
     Alias(String),
 }
 
+/// Not the way in which a job is named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("NUMBER or NUMBER@HOST is needed, as 'mpdlistjobs' lists it")]
+pub struct InvalidJobRef;
+
+/// `NUMBER` or `NUMBER@HOST`.
+impl std::str::FromStr for JobRef {
+    type Err = InvalidJobRef;
+
+    fn from_str(text: &str) -> Result<Self, InvalidJobRef> {
+        match text.parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => text.parse().map(Self::Id).map_err(|_| InvalidJobRef),
+        }
+    }
+}
+
 impl JobRef {
+    /// `NUMBER`, `NUMBER@HOST`, or the alias that any other text is; none for no text.
+    pub fn or_alias(text: &str) -> Option<Self> {
+        let alias = || (!text.is_empty()).then(|| Self::Alias(text.to_owned()));
+        text.parse().ok().or_else(alias)
+    }
+
     /// The same, as any daemon of the ring understands it, after `daemon` was asked.
     pub fn as_asked_of(self, daemon: &DaemonName) -> Self {
         match self {
@@ -122,6 +145,18 @@ mod tests {
         assert!(meant.means(&ours, Some("x")) && !meant.means(&theirs, None));
         let alias = JobRef::Alias("x".to_owned()).as_asked_of(&h1);
         assert!(alias.means(&theirs, Some("x")) && !alias.means(&ours, None));
+    }
+
+    #[test]
+    fn a_job_is_a_number_or_an_id_and_any_other_text_an_alias() {
+        assert_eq!("3".parse(), Ok(JobRef::Number(3)));
+        assert_eq!("3@h1".parse(), Ok(JobRef::Id("3@h1".parse().unwrap())));
+        for bad in ["", "x", "-1", "@h1", "3@", "3@a b"] {
+            assert_eq!(bad.parse::<JobRef>(), Err(InvalidJobRef), "{bad}");
+        }
+        assert_eq!(JobRef::or_alias("x"), Some(JobRef::Alias("x".to_owned())));
+        assert_eq!(JobRef::or_alias("3"), Some(JobRef::Number(3)));
+        assert_eq!(JobRef::or_alias(""), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use console::{
     RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
-pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
+pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
 pub use manager::{
     JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob,
 };
