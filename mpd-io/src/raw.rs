@@ -30,6 +30,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) new_session: bool,
     pub(crate) die_with_parent: bool,
     pub(crate) parent: libc::pid_t,
+    /// Whose descendants may trace the child where others may not; 0: nobody's.
+    pub(crate) tracer: libc::pid_t,
     /// Set by the child: which step failed, and errno.
     pub(crate) failed: Option<(Step, c_int)>,
 }
@@ -238,8 +240,10 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             if libc::getppid() != plan.parent {
                 libc::_exit(127);
             }
-            // Where ptrace is restricted to descendants, the manager may still look at its ranks.
-            libc::prctl(libc::PR_SET_PTRACER, plan.parent as c_ulong, 0, 0, 0);
+        }
+        if plan.tracer != 0 {
+            // Unknown to kernels that restrict nothing.
+            libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
         }
         place_descriptors(plan.descriptors)?;
         if let Some(umask) = plan.umask {

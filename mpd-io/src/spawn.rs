@@ -26,6 +26,7 @@ pub struct Spawn {
     limits: Vec<(u8, u64, u64)>,
     umask: Option<u32>,
     die_with_parent: bool,
+    tracer: Option<Pid>,
     script: bool,
     new_session: bool,
 }
@@ -78,6 +79,7 @@ impl Spawn {
             limits: Vec::new(),
             umask: None,
             die_with_parent: false,
+            tracer: None,
             script: false,
             new_session: true,
         })
@@ -122,6 +124,12 @@ impl Spawn {
         self
     }
 
+    /// Where ptrace is restricted to descendants (Yama), those of this process may trace the child, too.
+    pub fn traced_by(&mut self, tracer: Pid) -> &mut Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
     /// Starts the child with `descriptors` as its 0, 1, 2 … and with `extra`, in `cgroup` (a directory
     /// open for reading) if given. Returns when its program runs.
     ///
@@ -163,6 +171,7 @@ impl Spawn {
             new_session: self.new_session,
             die_with_parent: self.die_with_parent,
             parent: Pid::this().as_raw(),
+            tracer: self.tracer.map_or(0, Pid::as_raw),
             failed: None,
         };
         match raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd())) {

@@ -228,6 +228,7 @@ impl Run {
                 self.credit += bytes as usize;
             }
             JobNews::StdinUnwanted => self.stdin_wanted = false,
+            JobNews::Restarted => {}
             JobNews::Suspended => {
                 // We go on beside a program that stops: nobody would wake us when it is killed.
                 if std::mem::take(&mut self.suspending) && !self.settings.adopted {

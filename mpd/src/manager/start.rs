@@ -13,6 +13,7 @@ use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::Pid;
 
 use super::staging::Staging;
 use super::{debug, locate};
@@ -191,8 +192,15 @@ fn spawn_of(
     spawn.script(program.script && !is_debugged);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
-    spawn.in_our_session().die_with_parent();
+    spawn.in_our_session().die_with_parent().traced_by(tracer());
     Ok(spawn)
+}
+
+/// Debuggers that are attached to the job are children of another manager, and descend from the daemon; not
+/// from one that was started later, after the death of ours.
+fn tracer() -> Pid {
+    let parent = Pid::parent();
+    if parent.as_raw() == 1 { Pid::this() } else { parent }
 }
 
 fn is_ours(variable: &[u8]) -> bool {
