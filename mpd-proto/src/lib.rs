@@ -24,6 +24,7 @@
 
 mod bounded;
 pub mod channel;
+pub mod debug;
 pub mod frame;
 pub mod hex;
 pub mod hosts;

@@ -1,0 +1,3 @@
+//! Debugging a parallel program.
+
+pub mod stacks;

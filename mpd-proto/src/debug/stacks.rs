@@ -1,0 +1,220 @@
+//! Where all threads of a job stand: their stacks as one tree, each call with the ranks that are in it.
+//!
+//! After D. C. Arnold et al., "Stack trace analysis for large scale debugging" (2007): what thousands of
+//! ranks do is read from a few lines, since most of them wait in one place.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::rankset::RankSet;
+
+/// Most calls of one stack that are looked at; deeper ones are left out.
+pub const MAX_DEPTH: usize = 256;
+
+/// A call, who is in it, and what was called from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// The function and where it stands, as `FUNC at FILE:LINE`, `FUNC in LIBRARY` or `FUNC`.
+    pub call: String,
+    /// The ranks with a thread in it, as a set.
+    #[serde(serialize_with = "as_text")]
+    pub ranks: RankSet,
+    /// How many threads that are.
+    pub threads: u32,
+    /// The calls made from there, those of the lowest ranks first.
+    pub calls: Vec<Call>,
+}
+
+fn as_text<S: serde::Serializer>(ranks: &RankSet, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(ranks)
+}
+
+/// The stacks of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    top: Branch,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Branch {
+    ranks: RankSet,
+    threads: u32,
+    calls: BTreeMap<String, Branch>,
+}
+
+impl Stacks {
+    /// A thread of each of `ranks` has this stack: calls from the outermost to the innermost, with tabs in
+    /// between.
+    pub fn add(&mut self, ranks: &RankSet, stack: &str) {
+        let calls = stack.split('\t').filter(|call| !call.is_empty()).take(MAX_DEPTH);
+        self.put(calls, ranks, ranks.count());
+    }
+
+    fn put<'a>(&mut self, calls: impl Iterator<Item = &'a str>, ranks: &RankSet, threads: u32) {
+        let mut at = &mut self.top;
+        for call in calls {
+            at = at.calls.entry(call.to_owned()).or_default();
+            at.ranks.join(ranks);
+            at.threads = at.threads.saturating_add(threads);
+        }
+    }
+
+    /// The whole tree.
+    pub fn calls(&self) -> Vec<Call> {
+        self.top.calls()
+    }
+
+    /// The tree as people want to see it: calls that lead to `main` or to a thread's first function are left
+    /// out, and so is what goes on inside of a library. Each call has a line, with its ranks in front.
+    pub fn text(&self) -> String {
+        let mut shown = Self::default();
+        self.top.walk(&mut Vec::new(), &mut |stack, ranks, threads| {
+            shown.put(essential(stack).iter().copied(), ranks, threads);
+        });
+        let mut text = String::new();
+        for call in shown.calls() {
+            call.write(&mut text, "", "");
+        }
+        text
+    }
+}
+
+impl Branch {
+    fn calls(&self) -> Vec<Call> {
+        let call = |(call, branch): (&String, &Self)| Call {
+            call: call.clone(),
+            ranks: branch.ranks.clone(),
+            threads: branch.threads,
+            calls: branch.calls(),
+        };
+        let mut calls: Vec<Call> = self.calls.iter().map(call).collect();
+        calls.sort_by_key(|call| call.ranks.ranks().next());
+        calls
+    }
+
+    /// Calls `see` with each stack, the ranks with threads that stand there, and how many these are.
+    fn walk<'a>(&'a self, stack: &mut Vec<&'a str>, see: &mut impl FnMut(&[&str], &RankSet, u32)) {
+        let mut here = self.ranks.clone();
+        for (call, branch) in &self.calls {
+            stack.push(call);
+            branch.walk(stack, see);
+            stack.pop();
+            here.remove(&branch.ranks);
+        }
+        let called: u32 = self.calls.values().map(|branch| branch.threads).sum();
+        if self.threads > called {
+            // Which ranks have threads here besides some further inside is not known: perhaps all.
+            let ranks = if here.is_empty() { &self.ranks } else { &here };
+            see(stack, ranks, self.threads - called);
+        }
+    }
+}
+
+impl Call {
+    fn write(&self, text: &mut String, first: &str, rest: &str) {
+        let several = if self.threads > self.ranks.count() {
+            format!(" ({} threads)", self.threads)
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("{first}{}: {}{several}\n", self.ranks, self.call));
+        let Some((last, others)) = self.calls.split_last() else { return };
+        if others.is_empty() {
+            // A chain goes straight down.
+            return last.write(text, &format!("{rest}  "), &format!("{rest}  "));
+        }
+        for call in others {
+            call.write(text, &format!("{rest}|-"), &format!("{rest}| "));
+        }
+        last.write(text, &format!("{rest}`-"), &format!("{rest}  "));
+    }
+}
+
+/// What of a stack tells something: from `main`, or else from the first call that is not inside of a
+/// library, up to the first inside of one.
+fn essential<'a>(stack: &[&'a str]) -> Vec<&'a str> {
+    let is_main = |call: &&str| call.split(' ').next() == Some("main");
+    let is_own = |call: &&str| !is_inside(call);
+    let begin = stack.iter().position(is_main).or_else(|| stack.iter().position(is_own));
+    let own = &stack[begin.unwrap_or(0)..];
+    let end = own.iter().position(|call| is_inside(call)).map_or(own.len(), |at| at + 1);
+    own[..end].to_vec()
+}
+
+/// Whether a call is one inside of a library of which there is no source.
+fn is_inside(call: &str) -> bool {
+    call.contains(" in ") && !call.contains(" at ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ranks(text: &str) -> RankSet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ranks_that_wait_in_one_place_are_one_line_and_the_one_they_wait_for_another() {
+        let mut stacks = Stacks::default();
+        let below = "_start\t__libc_start_main in libc.so.6\tmain at ring.c:40";
+        let receive = "\texchange at ring.c:22\tMPI_Recv in libmpi.so.12\tpoll in libmpi.so.12";
+        stacks.add(&ranks("0-61"), &format!("{below}{receive}"));
+        stacks.add(&ranks("62"), &format!("{below}{receive}\tspin in libmpi.so.12"));
+        stacks.add(&ranks("63"), &format!("{below}\tcompute at ring.c:30"));
+        let expected = "\
+0-63: main at ring.c:40
+|-0-62: exchange at ring.c:22
+|   0-62: MPI_Recv in libmpi.so.12
+`-63: compute at ring.c:30
+";
+        assert_eq!(stacks.text(), expected);
+        assert_eq!(stacks.calls()[0].call, "_start", "nothing is left out of the whole");
+    }
+
+    #[test]
+    fn threads_are_counted_where_a_rank_has_several() {
+        let mut stacks = Stacks::default();
+        stacks.add(&ranks("0-1"), "main at a.c:9\tjoin in libc.so.6");
+        for _ in 0..2 {
+            stacks.add(&ranks("0-1"), "clone3 in libc.so.6\twork at a.c:3");
+        }
+        let expected =
+            "0-1: main at a.c:9\n  0-1: join in libc.so.6\n0-1: work at a.c:3 (4 threads)\n";
+        assert_eq!(stacks.text(), expected);
+        let json = serde_json::to_value(stacks.calls()).unwrap();
+        assert_eq!(json[0]["ranks"], "0-1");
+        assert_eq!(json[0]["calls"][0]["threads"], 4);
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_has_the_ranks_that_are_in_it_in_whatever_order_they_come(
+            mut stacks in proptest::collection::vec((0_u32..6, "[abm]{1,3}"), 1..12),
+        ) {
+            let build = |stacks: &[(u32, String)]| {
+                let mut all = Stacks::default();
+                for (rank, calls) in stacks {
+                    let calls: Vec<String> = calls.chars().map(String::from).collect();
+                    all.add(&RankSet::from_ranges(vec![(*rank, *rank)]), &calls.join("\t"));
+                }
+                all
+            };
+            let tree = build(&stacks);
+            for (rank, calls) in &stacks {
+                let mut level = tree.calls();
+                for call in calls.chars() {
+                    let next = level.into_iter().find(|c| c.call == call.to_string()).unwrap();
+                    prop_assert!(next.ranks.contains(crate::Rank(*rank)));
+                    level = next.calls;
+                }
+            }
+            stacks.reverse();
+            prop_assert_eq!(build(&stacks).calls(), tree.calls());
+            prop_assert_eq!(build(&stacks).text(), tree.text());
+        }
+    }
+}
