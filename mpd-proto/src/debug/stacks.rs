@@ -23,7 +23,7 @@ pub struct Call {
     /// How many threads that are.
     pub threads: u32,
     /// The calls made from there, those of the lowest ranks first.
-    pub calls: Vec<Call>,
+    pub calls: Vec<Self>,
 }
 
 fn as_text<S: serde::Serializer>(ranks: &RankSet, to: S) -> Result<S::Ok, S::Error> {
@@ -40,7 +40,7 @@ pub struct Stacks {
 struct Branch {
     ranks: RankSet,
     threads: u32,
-    calls: BTreeMap<String, Branch>,
+    calls: BTreeMap<String, Self>,
 }
 
 impl Stacks {
