@@ -26,7 +26,9 @@ pub mod logging;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
+pub mod passing;
 pub mod pidfd;
+pub mod pty;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
@@ -45,5 +47,5 @@ mod raw;
 
 pub use raw::{
     adopt_inherited, close_inherited, ignore_signal, part_large_blocks,
-    reserve_standard_descriptors, trim_memory,
+    place_for_exec, reserve_standard_descriptors, trim_memory,
 };
