@@ -237,6 +237,7 @@ impl Process {
                 self.ahead = 0;
                 // A program that was just started has opened its terminal.
                 self.terminal_is_open |= !is_empty;
+                self.take_up_to_a_start();
             }
             let complaints = some(&self.gdb.complaints);
             if !complaints.is_empty() {
@@ -258,6 +259,23 @@ impl Process {
         }
         if let Some(how) = end {
             self.handle(Input::GdbEnded(&how));
+        }
+    }
+
+    /// What was said before the program went on, was said before what it has written since.
+    fn take_up_to_a_start(&mut self) {
+        let lines = self.held.split_inclusive(|byte| *byte == b'\n');
+        let (mut at, mut start) = (0, 0);
+        for line in lines {
+            at += line.len();
+            if line.starts_with(b"*running,") {
+                start = at;
+            }
+        }
+        if start > 0 {
+            let rest = self.held.split_off(start);
+            let before = std::mem::replace(&mut self.held, rest);
+            self.handle(Input::Gdb(&before));
         }
     }
 

@@ -98,6 +98,9 @@ impl Driver {
         let word = parts.next().unwrap_or_default();
         let text = parts.next().unwrap_or_default().to_vec();
         let word = match word {
+            b"input" | b"eof" if self.attach.is_some() => {
+                return self.tell(b'!', b"the program was started elsewhere, and reads its own input");
+            }
             b"input" => return self.type_line(text),
             b"eof" => return self.outputs.push_back(Output::Type(vec![END_OF_FILE])),
             b"quit" => return self.quit(Some(serial)),
@@ -232,6 +235,7 @@ impl Driver {
             launches: ["run", "start", "starti"].iter().any(|whole| word == whole.as_bytes())
                 || word == b"r",
             attaches: word.len() > 2 && b"attach".starts_with(word),
+            kills: word == b"k" || (word.len() > 1 && b"kill".starts_with(word)),
             prints: [&b"printf"[..], b"echo", b"output"].contains(&word),
             was_running: self.program == Program::Running,
             told_of_lines: false,
@@ -273,7 +277,7 @@ impl Driver {
     fn kill_stopped(&mut self, serial: u32) {
         if self.process.is_some() {
             let token = self.send_console(b"kill");
-            return self.hold(serial, token, Kind::Cli(Cli::default()));
+            return self.hold(serial, token, Kind::Cli(Cli { kills: true, ..Cli::default() }));
         }
         self.program = Program::Idle;
         self.answer(Some(serial));
@@ -291,7 +295,6 @@ impl Driver {
             Phase::Leaving { .. } => return,
             Phase::Starting { .. } | Phase::Ready => {}
         }
-        self.last_serial = self.last_serial.max(serial.unwrap_or(0));
         self.phase = Phase::Leaving { serial, until: None };
         match self.process {
             Some((pid, false)) => {

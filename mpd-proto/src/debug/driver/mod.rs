@@ -145,6 +145,7 @@ struct Cli {
     background: bool,
     launches: bool,
     attaches: bool,
+    kills: bool,
     /// A `>` that it prints is no prompt.
     prints: bool,
     was_running: bool,
@@ -325,8 +326,8 @@ impl Driver {
         self.unanswered.extend(self.queue.drain(..).map(|command| command.serial));
         match phase {
             Phase::Leaving { serial, .. } => {
-                self.unanswered.extend(serial);
-                self.answer(None);
+                self.last_serial = self.last_serial.max(serial.unwrap_or(0));
+                self.answer(serial);
                 self.outputs.push_back(Output::End);
             }
             _ => {

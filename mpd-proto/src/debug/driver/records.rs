@@ -35,7 +35,7 @@ impl Driver {
     }
 
     const fn is_silent(&self) -> bool {
-        matches!(self.phase, Phase::Starting { silent: true, .. })
+        matches!(self.phase, Phase::Starting { silent: true, .. } | Phase::Leaving { .. })
     }
 
     fn console_text(&mut self, text: &[u8]) {
@@ -53,6 +53,10 @@ impl Driver {
             }
             return;
         }
+        // An end of the program: what it has said comes before.
+        if text.starts_with(b"[Inferior ") || text.starts_with(b"\nProgram terminated") {
+            self.terminal.finish(&mut self.outputs);
+        }
         self.said.console(text, &mut self.outputs);
     }
 
@@ -60,9 +64,10 @@ impl Driver {
         if self.is_silent() {
             return;
         }
+        let starts = matches!(self.phase, Phase::Starting { .. });
         let keep = self.pending.as_ref().is_some_and(|pending| !pending.waits);
-        self.said.log(text, keep, &mut self.outputs);
-        if matches!(self.phase, Phase::Starting { .. }) {
+        self.said.log(text, keep || starts, &mut self.outputs);
+        if starts {
             self.said.release_log(b'!', &mut self.outputs);
         }
     }
@@ -192,8 +197,12 @@ impl Driver {
         if class == "running" {
             self.running();
         }
-        let (background, was_running) = (cli.background, cli.was_running);
+        let (background, was_running, kills) = (cli.background, cli.was_running, cli.kills);
         self.finish_texts();
+        // gdb tells so only where it tells process ids, too.
+        if kills && self.process.is_none() {
+            self.tell(b'~', b"[program killed]");
+        }
         let began = class == "running" || !was_running;
         if began && self.program == Program::Running && !background {
             pending.waits = true;
