@@ -46,6 +46,6 @@ pub mod usage;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, close_inherited, ignore_signal, part_large_blocks,
-    place_for_exec, reserve_standard_descriptors, trim_memory,
+    adopt_inherited, close_inherited, ignore_signal, part_large_blocks, place_for_exec,
+    reserve_standard_descriptors, trim_memory,
 };

@@ -1,6 +1,8 @@
 //! Commands of the console.
 
-use super::{Cli, Driver, INTERRUPT, KILL, Kind, MAX_QUEUE, Output, Pending, Phase, Program, Setup};
+use super::{
+    Cli, Driver, INTERRUPT, KILL, Kind, MAX_QUEUE, Output, Pending, Phase, Program, Setup,
+};
 use crate::debug::mi;
 
 /// A command that waits for its turn.
@@ -99,7 +101,8 @@ impl Driver {
         let text = parts.next().unwrap_or_default().to_vec();
         let word = match word {
             b"input" | b"eof" if self.attach.is_some() => {
-                return self.tell(b'!', b"the program was started elsewhere, and reads its own input");
+                return self
+                    .tell(b'!', b"the program was started elsewhere, and reads its own input");
             }
             b"input" => return self.type_line(text),
             b"eof" => return self.outputs.push_back(Output::Type(vec![END_OF_FILE])),
@@ -216,7 +219,8 @@ impl Driver {
         let length = text.iter().take_while(|byte| is_of_a_word(**byte)).count();
         let (word, behind) = text.split_at(length);
         let behind = behind.trim_ascii();
-        if behind.is_empty() && ["python-interactive", "pi", "shell", "!"].iter().any(is(word, text))
+        if behind.is_empty()
+            && ["python-interactive", "pi", "shell", "!"].iter().any(is(word, text))
         {
             return self.refuse(serial, "there is no terminal here that it could read from");
         }

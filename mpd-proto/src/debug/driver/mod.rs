@@ -101,10 +101,17 @@ const KILL: i32 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Settings are being made; texts are said up to the answer to the first.
-    Starting { first: u32, last: u32, silent: bool },
+    Starting {
+        first: u32,
+        last: u32,
+        silent: bool,
+    },
     Ready,
     /// gdb was told to leave, by this command.
-    Leaving { serial: Option<u32>, until: Option<Time> },
+    Leaving {
+        serial: Option<u32>,
+        until: Option<Time>,
+    },
     /// gdb is gone.
     Ended,
 }

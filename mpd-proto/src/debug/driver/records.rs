@@ -241,7 +241,8 @@ impl Driver {
     fn ask_for_frames(&mut self, serial: u32, threads: VecDeque<u32>) {
         let Some(thread) = threads.front() else { return self.done(serial) };
         let last = MAX_FRAMES - 1;
-        let token = self.send_mi(format!("stack-list-frames --thread {thread} 0 {last}").as_bytes());
+        let token =
+            self.send_mi(format!("stack-list-frames --thread {thread} 0 {last}").as_bytes());
         self.hold(serial, token, Kind::Frames(threads));
     }
 }

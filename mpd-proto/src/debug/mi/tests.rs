@@ -20,7 +20,8 @@ fn a_stop_of_gdb_13_is_read_with_its_frame() {
 
 #[test]
 fn answers_keep_their_token_and_lists_the_names_of_their_values() {
-    let line = br#"12^done,stack=[frame={level="0",func="f"},frame={level="1",func="main"}],n=[],t={}"#;
+    let line =
+        br#"12^done,stack=[frame={level="0",func="f"},frame={level="1",func="main"}],n=[],t={}"#;
     let Record::Result { token: Some(12), class, fields } = Record::parse(line) else { panic!() };
     assert_eq!(class, "done");
     let stack = fields.get("stack").unwrap().fields();
@@ -46,8 +47,20 @@ fn escapes_of_strings_are_those_of_c() {
 #[test]
 fn what_is_no_record_stays_as_it_is() {
     for line in [
-        "hi", "", "12", "^", "~\"open", "~\"a\"b", "1~\"a\"", "^done,", "^done,a", "^done,a=",
-        "^done,a={", "^done,a=[\"x\",", "99999999999^done", "*stopped,a=\"1\" ",
+        "hi",
+        "",
+        "12",
+        "^",
+        "~\"open",
+        "~\"a\"b",
+        "1~\"a\"",
+        "^done,",
+        "^done,a",
+        "^done,a=",
+        "^done,a={",
+        "^done,a=[\"x\",",
+        "99999999999^done",
+        "*stopped,a=\"1\" ",
     ] {
         assert_eq!(Record::parse(line.as_bytes()), Record::Other(line.as_bytes().to_vec()));
     }
@@ -57,9 +70,8 @@ fn what_is_no_record_stays_as_it_is() {
 
 #[test]
 fn depth_and_number_of_values_are_bounded() {
-    let nested = |depth: usize| {
-        format!("^done,a={}{}", "[".repeat(depth), "]".repeat(depth)).into_bytes()
-    };
+    let nested =
+        |depth: usize| format!("^done,a={}{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
     assert!(matches!(Record::parse(&nested(MAX_DEPTH)), Record::Result { .. }));
     assert!(matches!(Record::parse(&nested(100_000)), Record::Other(_)));
     let many = format!("^done,a=[{}\"\"]", "\"\",".repeat(MAX_VALUES));
