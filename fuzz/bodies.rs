@@ -5,6 +5,8 @@
 
 #[path = "bodies/channel.rs"]
 mod channel;
+#[path = "bodies/debug.rs"]
+mod debug;
 #[path = "bodies/messages.rs"]
 mod messages;
 #[path = "bodies/pmi.rs"]
@@ -18,7 +20,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 13] = [
+pub(crate) const TARGETS: [(&str, Body); 14] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -32,6 +34,7 @@ pub(crate) const TARGETS: [(&str, Body); 13] = [
     ("key_file", text::key_file),
     ("pmi_lines", pmi::pmi_lines),
     ("pmi_messages", pmi::pmi_messages),
+    ("mi_records", debug::mi_records),
 ];
 
 /// Runs the target of that name.

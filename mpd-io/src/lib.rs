@@ -17,7 +17,6 @@ pub mod console;
 pub mod cpus;
 pub mod digest;
 pub mod farend;
-pub mod handover;
 mod inherited;
 pub mod input;
 pub mod ipc;
@@ -27,7 +26,9 @@ pub mod logging;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
+pub mod passing;
 pub mod pidfd;
+pub mod pty;
 pub mod random;
 pub mod ringname;
 pub mod rundir;
@@ -45,6 +46,6 @@ pub mod usage;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, close_inherited, ignore_signal, part_large_blocks,
+    adopt_inherited, close_inherited, ignore_signal, part_large_blocks, place_for_exec,
     reserve_standard_descriptors, trim_memory,
 };

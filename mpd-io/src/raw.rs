@@ -316,6 +316,24 @@ pub fn close_inherited() {
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
+/// Puts a descriptor at `number`, in the place of what is there, for a program that this process is about to
+/// become.
+///
+/// # Errors
+/// The number is too large.
+pub fn place_for_exec(descriptor: OwnedFd, number: RawFd) -> io::Result<()> {
+    use std::os::fd::{AsRawFd, IntoRawFd};
+    let result = if descriptor.as_raw_fd() == number {
+        // SAFETY: as below; it is at its place already, and stays open when its owner has gone.
+        unsafe { libc::fcntl(descriptor.into_raw_fd(), libc::F_SETFD, 0) }
+    } else {
+        // SAFETY: a system call on numbers; the caller owns nothing at the target, as it promises by asking
+        // right before exec.
+        unsafe { libc::dup2(descriptor.as_raw_fd(), number) }
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Takes over a descriptor that the kernel just made for us (received over a socket).
 pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
     // SAFETY: recvmsg made it for this process and nobody else has seen the number.

@@ -10,6 +10,7 @@
 //! | [`stagger`] | several addresses of one peer, tried one after the other |
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
+//! | [`debug`] | a rank under a debugger: GDB/MI, and the driver that speaks it |
 //! | [`frame`] | bytes to frames on every stream of the suite |
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |

@@ -1,5 +1,6 @@
 //! The command line of `mpd`, and its exit codes.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -136,6 +137,17 @@ pub(crate) struct Cli {
     /// With --sweep: remove this file at the end.
     #[arg(long, hide = true, value_name = "FILE")]
     record_file: Option<PathBuf>,
+}
+
+/// Hidden roles whose words are those of others, options and all: `--debugger GDB PROGRAM [ARGUMENT…]`,
+/// `--debugger GDB --attach PID`, `--debuggee PROGRAM [ARGUMENT…]`.
+pub(crate) const DEBUGGER: &str = "--debugger";
+pub(crate) const DEBUGGEE: &str = "--debuggee";
+
+/// What stands behind `role` on the command line, if that is the first word.
+pub(crate) fn words_behind(role: &str) -> Option<Vec<OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    (words.next()? == role).then(|| words.collect())
 }
 
 const AFTER_HELP: &str = "\

@@ -4,6 +4,7 @@
 
 mod cli;
 mod daemon;
+mod debugger;
 mod manager;
 mod scale;
 mod start;
@@ -17,9 +18,16 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::{Cli, Role};
 
 fn main() -> ExitCode {
+    // A program takes over what is ignored here: its wrapper comes before that.
+    if let Some(words) = cli::words_behind(cli::DEBUGGEE) {
+        return exit_code(debugger::wrapper::run(&words));
+    }
     mpd_io::reserve_standard_descriptors();
     // A limit of file size is told by the write that hits it.
     mpd_io::ignore_signal(libc::SIGXFSZ);
+    if let Some(words) = cli::words_behind(cli::DEBUGGER) {
+        return exit_code(debugger::run(&words));
+    }
     let cli = Cli::parse();
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
@@ -31,6 +39,10 @@ fn main() -> ExitCode {
         Role::Starter => start::run(&cli),
         Role::Daemon => daemon::run(&cli),
     };
+    exit_code(result)
+}
+
+fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {

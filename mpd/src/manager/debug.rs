@@ -2,10 +2,9 @@
 //! standard input, what it answers comes as output; its program's PMI connections are handed to it.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
-use mpd_io::handover::hand_over;
+use mpd_io::passing::pass;
 use mpd_proto::job::{Argset, Debug, Failure};
 use mpd_proto::manager::Input;
 use mpd_proto::message::MAX_DEBUG_LINE;
@@ -42,7 +41,7 @@ impl Driver {
     /// There is no descriptor, or the driver is gone.
     pub(crate) fn connect(&self) -> io::Result<UnixStream> {
         let (pmi, program) = UnixStream::pair()?;
-        hand_over(&self.control, CONNECTION, program.as_fd())?;
+        pass(&self.control, CONNECTION, &program)?;
         Ok(pmi)
     }
 }

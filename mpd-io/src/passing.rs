@@ -1,0 +1,99 @@
+//! Single descriptors over Unix sockets, one with each byte or datagram.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+
+use crate::raw::adopt_received;
+
+/// What came.
+#[derive(Debug)]
+pub enum Passed {
+    /// A byte, and the descriptor that came with it.
+    Message(u8, Option<OwnedFd>),
+    /// Nothing now.
+    Nothing,
+    /// The other end is closed.
+    Closed,
+}
+
+/// Passes a descriptor with a byte, without waiting.
+///
+/// # Errors
+/// Those of the socket.
+pub fn pass(socket: impl AsFd, byte: u8, descriptor: impl AsFd) -> io::Result<()> {
+    let numbers = [descriptor.as_fd().as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&numbers)];
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    let bytes = [byte];
+    let slices = [IoSlice::new(&bytes)];
+    sendmsg::<()>(socket.as_fd().as_raw_fd(), &slices, &rights, flags, None)?;
+    Ok(())
+}
+
+/// The next byte with its descriptor, without waiting.
+///
+/// # Errors
+/// Those of the socket; a reset is its end.
+pub fn receive(socket: impl AsFd) -> io::Result<Passed> {
+    let mut byte = [0];
+    let mut space = cmsg_space!([RawFd; 8]);
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+    loop {
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let fd = socket.as_fd().as_raw_fd();
+        let message = match recvmsg::<()>(fd, &mut slices, Some(&mut space), flags) {
+            Ok(message) => message,
+            Err(Errno::EINTR) => continue,
+            Err(Errno::EAGAIN) => return Ok(Passed::Nothing),
+            Err(Errno::ECONNRESET) => return Ok(Passed::Closed),
+            Err(error) => return Err(error.into()),
+        };
+        let mut descriptor = None;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(numbers) = control {
+                for number in numbers {
+                    descriptor = Some(adopt_received(number));
+                }
+            }
+        }
+        if message.bytes == 0 {
+            return Ok(Passed::Closed);
+        }
+        return Ok(Passed::Message(byte[0], descriptor));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn each_byte_comes_with_its_descriptor() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        pass(&ours, b'P', &null).unwrap();
+        pass(&ours, b'Q', &null).unwrap();
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Message(b'P', Some(_))));
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Message(b'Q', Some(_))));
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Nothing));
+        drop(ours);
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Closed));
+    }
+
+    #[test]
+    fn datagrams_wait_for_who_takes_them() {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        pass(&ours, 1, &null).unwrap();
+        pass(&ours, 2, &null).unwrap();
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Message(1, Some(_))));
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Message(2, Some(_))));
+        assert!(matches!(receive(&theirs).unwrap(), Passed::Nothing));
+    }
+}

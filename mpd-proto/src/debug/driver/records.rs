@@ -1,0 +1,294 @@
+//! What gdb tells in its records.
+
+use std::collections::VecDeque;
+
+use super::{Driver, INTERRUPT, Kind, Output, Pending, Phase, Program, texts};
+use crate::debug::mi::{Async, Fields, Record, Stream, Value};
+
+/// Threads and frames that are shown of a program.
+const MAX_THREADS: usize = 256;
+const MAX_FRAMES: usize = 256;
+
+impl Driver {
+    pub(super) fn gdb_line(&mut self, line: &[u8]) {
+        match Record::parse(line) {
+            Record::Prompt | Record::Stream(Stream::Target, _) => {}
+            Record::Stream(Stream::Console, text) => self.console_text(&text),
+            Record::Stream(Stream::Log, text) => self.log_text(&text),
+            Record::Result { token: Some(token), class, fields } => {
+                self.result(token, &class, &fields);
+            }
+            Record::Result { token: None, .. } => {}
+            Record::Async { kind: Async::Exec, class, fields } => match &class[..] {
+                "running" => self.running(),
+                "stopped" => self.stopped(&fields),
+                _ => {}
+            },
+            Record::Async { kind: Async::Notify, class, fields } => match &class[..] {
+                "thread-group-started" => self.process_began(&fields),
+                "thread-group-exited" => self.process_ended(),
+                _ => {}
+            },
+            Record::Async { kind: Async::Status, .. } => {}
+            Record::Other(line) => self.other(&line),
+        }
+    }
+
+    const fn is_silent(&self) -> bool {
+        matches!(self.phase, Phase::Starting { silent: true, .. } | Phase::Leaving { .. })
+    }
+
+    fn console_text(&mut self, text: &[u8]) {
+        if self.is_silent() {
+            return;
+        }
+        if text == b">"
+            && let Some(Pending { kind: Kind::Cli(cli), waits: false, .. }) = &mut self.pending
+            && !cli.prints
+        {
+            self.outputs.push_back(Output::ToGdb(b"end\n".to_vec()));
+            if !std::mem::replace(&mut cli.told_of_lines, true) {
+                let why = "commands of several lines cannot be typed here: write them to a file, then source FILE";
+                self.tell(b'!', why.as_bytes());
+            }
+            return;
+        }
+        // An end of the program: what it has said comes before.
+        if text.starts_with(b"[Inferior ") || text.starts_with(b"\nProgram terminated") {
+            self.terminal.finish(&mut self.outputs);
+        }
+        self.said.console(text, &mut self.outputs);
+    }
+
+    fn log_text(&mut self, text: &[u8]) {
+        if self.is_silent() {
+            return;
+        }
+        let starts = matches!(self.phase, Phase::Starting { .. });
+        let keep = self.pending.as_ref().is_some_and(|pending| !pending.waits);
+        self.said.log(text, keep || starts, &mut self.outputs);
+        if starts {
+            self.said.release_log(b'!', &mut self.outputs);
+        }
+    }
+
+    /// Text of a program that gdb runs. When it does not end its line, an answer may stand behind it.
+    fn other(&mut self, line: &[u8]) {
+        let token = self.pending.as_ref().map(|pending| format!("{}^", pending.token));
+        let at = token.and_then(|token| memchr::memmem::find(line, token.as_bytes()));
+        if let Some(at) = at.filter(|at| *at > 0) {
+            if let record @ Record::Result { .. } = Record::parse(&line[at..]) {
+                self.said.console(&line[..at], &mut self.outputs);
+                if let Record::Result { token: Some(token), class, fields } = record {
+                    self.result(token, &class, &fields);
+                }
+                return;
+            }
+        }
+        if !self.is_silent() {
+            self.said.console(line, &mut self.outputs);
+            self.said.console(b"\n", &mut self.outputs);
+        }
+    }
+
+    fn running(&mut self) {
+        self.program = Program::Running;
+        if std::mem::take(&mut self.interrupt_wanted) {
+            self.signal_program(INTERRUPT);
+        }
+    }
+
+    fn process_began(&mut self, fields: &Fields) {
+        let attached = match &self.pending {
+            Some(Pending { kind: Kind::Cli(cli), .. }) => cli.attaches,
+            _ => false,
+        };
+        let pid = fields.text("pid").and_then(|pid| std::str::from_utf8(pid).ok()?.parse().ok());
+        if let Some(pid) = pid {
+            self.process = Some((pid, attached));
+        }
+        // It is ours when it has stopped, which is not said before the answer.
+        if attached {
+            self.program = Program::Running;
+        }
+    }
+
+    fn process_ended(&mut self) {
+        self.process = None;
+        self.terminal.finish(&mut self.outputs);
+        self.program = Program::Idle;
+    }
+
+    fn stopped(&mut self, fields: &Fields) {
+        let reason = fields.text("reason").unwrap_or(b"?");
+        let signal = String::from_utf8_lossy(fields.text("signal-name").unwrap_or(b"?"));
+        self.program = match reason {
+            _ if reason.starts_with(b"exited") && self.killing => {
+                self.finish_texts();
+                self.said.killing = false;
+                self.killing = false;
+                self.tell(b'~', b"[program killed]");
+                Program::Idle
+            }
+            b"exited-normally" => Program::Exited(0),
+            b"exited" => {
+                Program::Exited(fields.text("exit-code").and_then(texts::octal).unwrap_or(0))
+            }
+            b"exited-signalled" => Program::Died(signal.into_owned()),
+            _ => {
+                let mut place = fields.get("frame").map_or_else(|| b"? ?".to_vec(), place);
+                place.push(b' ');
+                place.extend(word(reason));
+                if reason == b"signal-received" {
+                    place.push(b' ');
+                    place.extend(signal.bytes());
+                }
+                Program::Stopped(place)
+            }
+        };
+        if !matches!(self.phase, Phase::Leaving { .. }) {
+            self.sync = Some(self.send_mi(b"gdb-show confirm"));
+        }
+    }
+
+    fn result(&mut self, token: u32, class: &str, fields: &Fields) {
+        if self.sync == Some(token) {
+            self.sync = None;
+            return self.settled();
+        }
+        if let Phase::Starting { first, last, silent } = &mut self.phase {
+            *silent |= token == *first;
+            if token == *last {
+                self.said.clear();
+                self.begin();
+            } else if token == *first {
+                self.finish_texts();
+            }
+            return;
+        }
+        let Some(pending) = self.pending.take_if(|p| p.token == token && !p.waits) else { return };
+        if class == "error" {
+            let message = fields.text("msg").unwrap_or_default();
+            self.said.error(message, &mut self.outputs);
+            return self.done(pending.serial);
+        }
+        match pending.kind {
+            Kind::Cli(_) => self.cli_answered(pending, class),
+            Kind::Complete => {
+                for (_, text) in fields.get("matches").map_or(&[][..], Value::fields) {
+                    self.tell(b'?', text.text().unwrap_or_default());
+                }
+                self.done(pending.serial);
+            }
+            Kind::Threads => {
+                let threads = threads(fields);
+                self.ask_for_frames(pending.serial, threads);
+            }
+            Kind::Frames(mut threads) => {
+                self.tell(b'#', &stack(fields));
+                threads.pop_front();
+                self.ask_for_frames(pending.serial, threads);
+            }
+        }
+    }
+
+    fn cli_answered(&mut self, mut pending: Pending, class: &str) {
+        let Kind::Cli(cli) = &pending.kind else { return };
+        if class == "running" {
+            self.running();
+        }
+        let (background, was_running, kills) = (cli.background, cli.was_running, cli.kills);
+        self.finish_texts();
+        // gdb tells so only where it tells process ids, too.
+        if kills && self.process.is_none() {
+            self.tell(b'~', b"[program killed]");
+        }
+        let began = class == "running" || !was_running;
+        if began && self.program == Program::Running && !background {
+            pending.waits = true;
+            self.pending = Some(pending);
+            self.foreground_began();
+        } else if began && self.sync.is_some() && !background {
+            // It has stopped already; what belongs to that may still come.
+            pending.waits = true;
+            self.pending = Some(pending);
+        } else {
+            self.done(pending.serial);
+        }
+    }
+
+    fn done(&mut self, serial: u32) {
+        self.answer(Some(serial));
+        self.advance();
+    }
+
+    /// Everything that belongs to a stop was said.
+    fn settled(&mut self) {
+        if self.program == Program::Running {
+            return;
+        }
+        match self.pending.take_if(|pending| pending.waits) {
+            Some(pending) => self.done(pending.serial),
+            // Its own mark tells.
+            None if self.pending.is_some() => {}
+            None => {
+                self.answer(None);
+                self.advance();
+            }
+        }
+    }
+
+    fn ask_for_frames(&mut self, serial: u32, threads: VecDeque<u32>) {
+        let Some(thread) = threads.front() else { return self.done(serial) };
+        let last = MAX_FRAMES - 1;
+        let token =
+            self.send_mi(format!("stack-list-frames --thread {thread} 0 {last}").as_bytes());
+        self.hold(serial, token, Kind::Frames(threads));
+    }
+}
+
+fn threads(fields: &Fields) -> VecDeque<u32> {
+    let threads = fields.get("threads").map_or(&[][..], Value::fields);
+    let id = |value: &Value| std::str::from_utf8(value.get("id")?.text()?).ok()?.parse().ok();
+    let mut ids: Vec<u32> = threads.iter().filter_map(|(_, value)| id(value)).collect();
+    ids.sort_unstable();
+    ids.into_iter().take(MAX_THREADS).collect()
+}
+
+/// One line, the outermost frame first.
+fn stack(fields: &Fields) -> Vec<u8> {
+    let frames = fields.get("stack").map_or(&[][..], Value::fields);
+    let texts: Vec<Vec<u8>> = frames.iter().rev().map(|(_, value)| frame(value)).collect();
+    texts.join(&b'\t')
+}
+
+fn frame(value: &Value) -> Vec<u8> {
+    let text = |name| value.get(name).and_then(Value::text).filter(|text| !text.is_empty());
+    let mut line = text("func").unwrap_or(b"??").to_vec();
+    match (text("file"), text("line"), text("from")) {
+        (Some(file), Some(number), _) => {
+            line.extend([b" at ", file, b":", number].concat());
+        }
+        (_, _, Some(library)) => line.extend([b" in ", library].concat()),
+        _ => {}
+    }
+    line.retain(|byte| !matches!(byte, b'\t' | b'\n'));
+    line
+}
+
+/// `FUNC FILE:LINE`, unknown parts `?`.
+fn place(frame: &Value) -> Vec<u8> {
+    let text = |name| frame.get(name).and_then(Value::text).filter(|text| !text.is_empty());
+    let mut place = text("func").map_or_else(|| b"?".to_vec(), word);
+    place.push(b' ');
+    match (text("file"), text("line")) {
+        (Some(file), Some(line)) => place.extend([&word(file)[..], b":", line].concat()),
+        _ => place.push(b'?'),
+    }
+    place
+}
+
+/// A text as one word of a mark.
+fn word(text: &[u8]) -> Vec<u8> {
+    text.iter().filter(|byte| !byte.is_ascii_whitespace()).copied().collect()
+}

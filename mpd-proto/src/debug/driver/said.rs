@@ -1,0 +1,110 @@
+//! What gdb says: pieces of text to lines, errors told from the rest.
+
+use std::collections::VecDeque;
+
+use super::texts::{self, Normal};
+use super::{MAX_TEXT, Output};
+
+/// Says lines of this kind; long ones are cut.
+pub(super) fn say(kind: u8, text: &[u8], outputs: &mut VecDeque<Output>) {
+    let empty = [text];
+    let pieces: &mut dyn Iterator<Item = &[u8]> =
+        if text.is_empty() { &mut empty.into_iter() } else { &mut text.chunks(MAX_TEXT) };
+    for piece in pieces {
+        let mut line = Vec::with_capacity(piece.len() + 2);
+        line.push(kind);
+        line.extend(piece);
+        line.push(b'\n');
+        outputs.push_back(Output::Say(line));
+    }
+}
+
+/// Texts of gdb that are not said yet.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Of the console stream, up to the end of a line.
+    console: Vec<u8>,
+    /// Of the log, up to the answer that tells whether it is an error.
+    log: Vec<u8>,
+    /// The program is being killed: that it died is told in our words.
+    pub(super) killing: bool,
+}
+
+impl Said {
+    pub(super) fn console(&mut self, text: &[u8], outputs: &mut VecDeque<Output>) {
+        self.release_log(b'~', outputs);
+        for piece in text.split_inclusive(|byte| *byte == b'\n') {
+            match piece.split_last() {
+                Some((b'\n', rest)) => {
+                    self.console.extend(rest);
+                    self.end_line(outputs);
+                }
+                _ => self.console.extend(piece),
+            }
+            if self.console.len() >= MAX_TEXT {
+                self.end_line(outputs);
+            }
+        }
+    }
+
+    fn end_line(&mut self, outputs: &mut VecDeque<Output>) {
+        let line = std::mem::take(&mut self.console);
+        if self.killing && texts::is_of_a_kill(&line) {
+            return;
+        }
+        match texts::normal(&line) {
+            Normal::Same => say(b'~', &line, outputs),
+            Normal::Instead(line) => say(b'~', &line, outputs),
+            Normal::Nothing => {}
+        }
+    }
+
+    /// Text of the log: kept while an answer may tell that it is an error.
+    pub(super) fn log(&mut self, text: &[u8], keep: bool, outputs: &mut VecDeque<Output>) {
+        self.finish_console(outputs);
+        self.log.extend(text);
+        if !keep || self.log.len() >= MAX_TEXT {
+            self.release_log(b'~', outputs);
+        }
+    }
+
+    /// An error, which the log has told already as its last.
+    pub(super) fn error(&mut self, message: &[u8], outputs: &mut VecDeque<Output>) {
+        self.finish_console(outputs);
+        let log = self.log.trim_ascii_end();
+        let before = log.strip_suffix(message.trim_ascii_end()).unwrap_or(log).len();
+        self.log.truncate(before);
+        self.release_log(b'~', outputs);
+        for line in message.trim_ascii_end().split(|byte| *byte == b'\n') {
+            say(b'!', line, outputs);
+        }
+    }
+
+    /// Says the log as lines of this kind.
+    pub(super) fn release_log(&mut self, kind: u8, outputs: &mut VecDeque<Output>) {
+        let log = std::mem::take(&mut self.log);
+        if !log.is_empty() {
+            for line in log.strip_suffix(b"\n").unwrap_or(&log).split(|byte| *byte == b'\n') {
+                say(kind, line, outputs);
+            }
+        }
+    }
+
+    fn finish_console(&mut self, outputs: &mut VecDeque<Output>) {
+        if !self.console.is_empty() {
+            self.end_line(outputs);
+        }
+    }
+
+    /// Everything is said: nothing waits for the end of its line.
+    pub(super) fn finish(&mut self, outputs: &mut VecDeque<Output>) {
+        self.finish_console(outputs);
+        self.release_log(b'~', outputs);
+    }
+
+    /// Forgets what was not said.
+    pub(super) fn clear(&mut self) {
+        self.console.clear();
+        self.log.clear();
+    }
+}

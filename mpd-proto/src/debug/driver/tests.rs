@@ -1,0 +1,426 @@
+use proptest::prelude::*;
+
+use super::texts::{Normal, normal};
+use super::*;
+
+fn at(millis: u64) -> Time {
+    Time::from_micros(millis * 1000)
+}
+
+/// A driver and what its gdb would say.
+struct Bench {
+    driver: Driver,
+    /// Lines said, without newlines.
+    said: Vec<String>,
+    /// Commands to gdb, with their tokens.
+    asked: Vec<String>,
+    others: Vec<Output>,
+}
+
+impl Bench {
+    fn new(attach: Option<u32>) -> Self {
+        let driver = Driver::new(&Setup {
+            attach,
+            terminal: b"/dev/pts/9".to_vec(),
+            wrapper: b"/proc/7/exe --debuggee".to_vec(),
+            variables: vec![(b"LINES".to_vec(), None)],
+        });
+        Self { driver, said: vec![], asked: vec![], others: vec![] }
+    }
+
+    /// One that has said its first mark.
+    fn ready() -> Self {
+        let mut bench = Self::new(None);
+        bench.drain();
+        for command in bench.asked.clone() {
+            let token = command.split('-').next().unwrap().to_owned();
+            bench.gdb(&format!("{token}^done"));
+        }
+        assert_eq!(bench.take(), ["=0 idle"]);
+        bench.asked.clear();
+        bench
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.driver.poll_output() {
+            match output {
+                Output::Say(line) => {
+                    let text = String::from_utf8_lossy(&line).into_owned();
+                    self.said.push(text.strip_suffix('\n').unwrap().to_owned());
+                }
+                Output::ToGdb(line) => {
+                    let text = String::from_utf8_lossy(&line).into_owned();
+                    self.asked.push(text.strip_suffix('\n').unwrap().to_owned());
+                }
+                other => self.others.push(other),
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.driver.handle(at(0), input);
+        self.drain();
+    }
+
+    fn command(&mut self, line: &str) {
+        self.handle(Input::Commands(format!("{line}\n").as_bytes()));
+    }
+
+    fn gdb(&mut self, line: &str) {
+        self.handle(Input::Gdb(format!("{line}\n").as_bytes()));
+    }
+
+    /// Answers the last command that gdb was given.
+    fn answers(&mut self, record: &str) {
+        let token = self.asked.last().unwrap().split('-').next().unwrap().to_owned();
+        self.gdb(&format!("{token}{record}"));
+    }
+
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn runs(&mut self) {
+        self.gdb(r#"=thread-group-started,id="i1",pid="77""#);
+        self.answers("^running");
+        self.gdb(r#"*running,thread-id="all""#);
+    }
+
+    fn stops(&mut self) {
+        self.gdb(
+            r#"*stopped,reason="breakpoint-hit",frame={func="f(int, char)",file="t.c",line="6"}"#,
+        );
+        self.answers(r#"^done,value="off""#);
+    }
+}
+
+#[test]
+fn settings_are_silent_and_what_gdb_says_before_them_is_heard() {
+    let mut bench = Bench::new(None);
+    bench.drain();
+    bench.gdb(r#"~"Reading symbols from ./t...\n""#);
+    let commands = bench.asked.clone();
+    assert!(commands.iter().any(|c| c.contains("unset environment LINES")));
+    assert!(commands.iter().any(|c| c.contains("set exec-wrapper /proc/7/exe --debuggee")));
+    assert!(commands.last().unwrap().ends_with("-inferior-tty-set /dev/pts/9"));
+    for command in &commands {
+        let token = command.split('-').next().unwrap();
+        bench.gdb(&format!("{token}^error,msg=\"no\""));
+        bench.gdb(r#"~"Signal        Stop\n""#);
+    }
+    assert_eq!(bench.take()[..2], ["~Reading symbols from ./t...", "=0 idle"]);
+}
+
+#[test]
+fn the_mark_of_a_stop_waits_for_all_that_belongs_to_it() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    assert_eq!(bench.others, [Output::HandOver]);
+    bench.runs();
+    bench.gdb(r#"~"\nBreakpoint 1, f () at t.c:6\n""#);
+    bench
+        .gdb(r#"*stopped,reason="breakpoint-hit",frame={func="f(int, char)",file="t.c",line="6"}"#);
+    bench.gdb(r#"~"$1 = 1""#);
+    assert_eq!(bench.take(), ["~", "~Breakpoint 1, f () at t.c:6"]);
+    bench.answers(r#"^done,value="off""#);
+    assert_eq!(bench.take(), ["~$1 = 1", "=1 stopped f(int,char) t.c:6 breakpoint-hit"]);
+}
+
+#[test]
+fn a_breakpoint_whose_commands_continue_is_no_stop() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.gdb(r#"*stopped,reason="breakpoint-hit""#);
+    bench.gdb(r#"*running,thread-id="all""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), [""; 0]);
+    bench.gdb(r#"*stopped,reason="exited",exit-code="0310""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["=1 exited 200"]);
+}
+
+#[test]
+fn while_it_runs_a_command_is_refused_and_an_interrupt_is_a_signal() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.command("2 cli print 1");
+    assert_eq!(bench.take(), ["!this rank is running", "=2 running"]);
+    bench.others.clear();
+    bench.command("3 interrupt");
+    assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
+    assert_eq!(bench.take(), [""; 0]);
+    bench.stops();
+    let place = "stopped f(int,char) t.c:6 breakpoint-hit";
+    assert_eq!(bench.take(), [format!("=1 {place}"), format!("=3 {place}")]);
+    bench.command("4 interrupt");
+    assert_eq!(bench.take(), [format!("=4 {place}")]);
+}
+
+#[test]
+fn an_interrupt_before_the_start_waits_for_it() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.command("2 interrupt");
+    assert_eq!(bench.others, [Output::HandOver]);
+    bench.runs();
+    assert_eq!(bench.others[1], Output::Signal(77, INTERRUPT));
+    bench.command("3 cli python while True: pass");
+    bench.stops();
+    bench.command("4 cli python while True: pass");
+    bench.command("5 interrupt");
+    assert_eq!(bench.others.last(), Some(&Output::InterruptGdb));
+}
+
+#[test]
+fn what_runs_in_the_background_tells_its_stop_by_the_last_number() {
+    let mut bench = Bench::ready();
+    bench.command("1 cli run &");
+    bench.runs();
+    assert_eq!(bench.take(), ["=1 running"]);
+    bench.command("2 cli print 1");
+    bench.gdb(r#"~"$1 = 1\n""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~$1 = 1", "=2 running"]);
+    bench.stops();
+    assert_eq!(bench.take(), ["=2 stopped f(int,char) t.c:6 breakpoint-hit"]);
+}
+
+#[test]
+fn a_kill_while_it_runs_is_told_in_our_words() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.command("2 kill");
+    assert_eq!(bench.others.last(), Some(&Output::Signal(77, KILL)));
+    bench.gdb(r#"~"\nProgram terminated with signal ""#);
+    bench.gdb(r#"~"SIGKILL, Killed.\n""#);
+    bench.gdb(r#"~"The program no longer exists.\n""#);
+    bench.gdb(r#"=thread-group-exited,id="i1""#);
+    bench.gdb(r#"*stopped,reason="exited-signalled",signal-name="SIGKILL""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~[program killed]", "=1 idle", "=2 idle"]);
+    bench.command("3 kill");
+    assert_eq!(bench.take(), ["=3 idle"]);
+}
+
+#[test]
+fn an_error_is_told_once_and_an_answer_behind_text_is_found() {
+    let mut bench = Bench::ready();
+    bench.command("1 cli bogus");
+    bench.gdb(r#"&"warning: w\n""#);
+    bench.gdb(r#"&"Undefined command: \"bogus\".\n""#);
+    bench.answers(r#"^error,msg="Undefined command: \"bogus\".""#);
+    assert_eq!(bench.take(), ["~warning: w", "!Undefined command: \"bogus\".", "=1 idle"]);
+    bench.command("2 cli !printf hi");
+    assert!(bench.asked.last().unwrap().ends_with("\"shell exec </dev/null; printf hi\""));
+    let token = bench.asked.last().unwrap().split('-').next().unwrap().to_owned();
+    bench.gdb(&format!("hi{token}^done"));
+    assert_eq!(bench.take(), ["~hi", "=2 idle"]);
+    bench.command("3 cli shell");
+    assert_eq!(bench.take()[1], "=3 idle");
+}
+
+#[test]
+fn more_input_that_gdb_asks_for_ends_at_once() {
+    let mut bench = Bench::ready();
+    bench.command("1 cli define two");
+    bench.gdb(r#"~">""#);
+    assert_eq!(bench.asked.last().unwrap(), "end");
+    bench.gdb(r#"~">""#);
+    bench.asked.truncate(1);
+    bench.answers("^done");
+    let said = bench.take();
+    assert!(said.len() == 2 && said[0].starts_with('!') && said[1] == "=1 idle", "{said:?}");
+    bench.command("2 cli printf \">\"");
+    bench.gdb(r#"~">""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~>", "=2 idle"]);
+}
+
+#[test]
+fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.stops();
+    bench.take();
+    bench.command("2 stacks");
+    bench.answers(r#"^done,threads=[{id="2"},{id="1"}],current-thread-id="1""#);
+    assert!(bench.asked.last().unwrap().contains("--thread 1 "));
+    bench.answers(
+        r#"^done,stack=[frame={level="0",func="f",file="t.c",line="6"},frame={level="1",func="g",from="/lib/l.so"}]"#,
+    );
+    bench.answers(r#"^done,stack=[frame={level="0",addr="0x1",func="??"}]"#);
+    let said = bench.take();
+    assert_eq!(said[..2], ["#g in /lib/l.so\tf at t.c:6", "#??"]);
+    assert!(said[2].starts_with("=2 stopped "));
+}
+
+#[test]
+fn output_is_told_by_lines_and_by_what_stands_still_of_one() {
+    let mut bench = Bench::ready();
+    bench.handle(Input::Program(b"a\r\nname? "));
+    assert_eq!(bench.take(), [">a"]);
+    assert_eq!(bench.driver.poll_timeout(), Some(at(200)));
+    bench.driver.handle_timeout(at(199));
+    bench.driver.handle_timeout(at(200));
+    bench.drain();
+    assert_eq!(bench.take(), ["+name? "]);
+    bench.handle(Input::Program(b"\nx"));
+    assert_eq!(bench.take(), [">"]);
+    bench.gdb(r#"=thread-group-exited,id="i1""#);
+    assert_eq!(bench.take(), [">x"]);
+    bench.handle(Input::Program(&[b'y'; MAX_TEXT + 5]));
+    bench.handle(Input::Program(b"\n"));
+    let lengths: Vec<_> = bench.take().iter().map(String::len).collect();
+    assert_eq!(lengths, [MAX_TEXT + 1, 6]);
+}
+
+#[test]
+fn the_end_of_gdb_answers_everything() {
+    let mut bench = Bench::ready();
+    bench.command("1 cli print 1");
+    bench.command("2 cli print 2");
+    bench.handle(Input::GdbEnded("was killed by SIGKILL"));
+    let said = bench.take();
+    assert!(said[0].starts_with("!gdb was killed by SIGKILL; "));
+    assert_eq!(said[1..], ["=1 ended", "=2 ended"]);
+    bench.command("3 kill");
+    assert_eq!(bench.take()[1], "=3 ended");
+    bench.command("4 quit");
+    assert_eq!(bench.take(), ["=4 ended"]);
+    assert_eq!(bench.others, [Output::End]);
+}
+
+#[test]
+fn a_gdb_that_does_not_leave_is_killed() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.command("2 quit");
+    assert_eq!(bench.others.last(), Some(&Output::Signal(77, KILL)));
+    assert!(bench.asked.last().unwrap().ends_with("-gdb-exit"));
+    assert_eq!(bench.driver.poll_timeout(), Some(at(0) + LEAVE));
+    bench.driver.handle_timeout(at(0) + LEAVE);
+    bench.drain();
+    assert_eq!(bench.others.last(), Some(&Output::KillGdb));
+    bench.handle(Input::GdbEnded("was killed by SIGKILL"));
+    assert_eq!(bench.take(), ["=1 ended", "=2 ended"]);
+    assert_eq!(bench.others.last(), Some(&Output::End));
+}
+
+#[test]
+fn an_attached_process_is_let_go_when_it_has_stopped() {
+    let mut bench = Bench::new(Some(77));
+    bench.drain();
+    for command in bench.asked.clone() {
+        let token = command.split('-').next().unwrap().to_owned();
+        bench.gdb(&format!("{token}^done"));
+    }
+    assert!(bench.asked.last().unwrap().ends_with("\"attach 77\""));
+    bench.gdb(r#"~"Attaching to process 77\n""#);
+    bench.gdb(r#"=thread-group-started,id="i1",pid="77""#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~Attaching to the process"]);
+    bench.gdb(r#"*stopped,frame={func="f",args=[]}"#);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["=0 stopped f ? ?"]);
+    bench.command("1 cli continue");
+    bench.answers("^running");
+    bench.command("2 quit");
+    assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
+}
+
+#[test]
+fn texts_do_not_tell_what_differs_between_ranks() {
+    let same = |line: &str| normal(line.as_bytes()) == Normal::Same;
+    let instead = |line: &str| match normal(line.as_bytes()) {
+        Normal::Instead(text) => String::from_utf8(text).unwrap(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(
+        instead("[Inferior 1 (process 5) exited with code 0310]"),
+        "[program exited with code 200]"
+    );
+    assert_eq!(instead("[Inferior 1 (process 5) exited normally]"), "[program exited normally]");
+    assert_eq!(instead("[Inferior 1 (process 5) killed]"), "[program killed]");
+    assert_eq!(
+        instead("Detaching from program: /a b/t, process 5"),
+        "Detaching from program: /a b/t"
+    );
+    assert_eq!(
+        instead("[Switching to thread 2 (Thread 0x7f (LWP 5))](running)"),
+        "[Switching to thread 2 (Thread 0x7f)](running)"
+    );
+    for line in [
+        "[Detaching after fork from child process 5]",
+        "[New Thread 0x7f (LWP 5)]",
+        "[Thread 0x7f (LWP 5) exited]",
+    ] {
+        assert_eq!(normal(line.as_bytes()), Normal::Nothing, "{line}");
+    }
+    for line in ["", "Breakpoint 1, main () at t.c:8", " (LWP ", " (LWP x)", "[Inferior 1"] {
+        assert!(same(line), "{line}");
+    }
+}
+
+/// Lines that gdb may say at any time.
+fn records() -> impl Strategy<Value = String> {
+    let token = 1_u32..40;
+    let class = prop::sample::select(vec!["done", "running", "error,msg=\"no\""]);
+    prop_oneof![
+        (token, class).prop_map(|(token, class)| format!("{token}^{class}")),
+        Just("*running,thread-id=\"all\"".to_owned()),
+        Just("*stopped,reason=\"exited-normally\"".to_owned()),
+        Just("*stopped,frame={func=\"f\"}".to_owned()),
+        Just("=thread-group-started,id=\"i1\",pid=\"7\"".to_owned()),
+        Just("=thread-group-exited,id=\"i1\"".to_owned()),
+        Just("~\">\"".to_owned()),
+        Just("&\"text\"".to_owned()),
+        "[ -~]{0,20}",
+    ]
+}
+
+fn words() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "cli next",
+        "cli c &",
+        "run run",
+        "kill",
+        "interrupt",
+        "complete b",
+        "stacks",
+        "cli !",
+        "x",
+    ])
+}
+
+proptest! {
+    /// Whatever gdb says: at its end each command has had exactly one mark of its own, before or with
+    /// which later ones may repeat the state.
+    #[test]
+    fn every_command_is_answered(
+        script in prop::collection::vec(prop_oneof![records().prop_map(Ok), words().prop_map(Err)], 0..60),
+    ) {
+        let mut bench = Bench::ready();
+        let mut serial = 0;
+        for step in script {
+            match step {
+                Ok(record) => bench.gdb(&record),
+                Err(word) => {
+                    serial += 1;
+                    bench.command(&format!("{serial} {word}"));
+                }
+            }
+        }
+        bench.handle(Input::GdbEnded("has ended"));
+        let said = bench.take();
+        for number in 1..=serial {
+            let begin = format!("={number} ");
+            prop_assert!(said.iter().any(|line| line.starts_with(&begin)), "{number}: {said:?}");
+        }
+        prop_assert!(bench.driver.queue.is_empty() && bench.driver.pending.is_none());
+    }
+}

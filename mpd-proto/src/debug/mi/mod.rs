@@ -1,0 +1,158 @@
+//! GDB/MI, as gdb's manual has it ("GDB/MI Output Syntax"): lines of gdb become [`Record`]s, commands of
+//! its command line are quoted for it.
+//!
+//! gdb runs programs of users (`shell`, Python) that write to its standard output, too: what is not
+//! understood is a [`Record::Other`], never an error.
+
+mod parse;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a line that are read; the rest of a longer one is dropped.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// Tuples and lists inside of each other.
+pub const MAX_DEPTH: usize = 32;
+
+/// Values of one record, those inside of others counted.
+pub const MAX_VALUES: usize = 65_536;
+
+/// One line of gdb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// `TOKEN^CLASS,…`: the answer to a command.
+    Result {
+        /// That of the command.
+        token: Option<u32>,
+        /// `done`, `running`, `error`, `exit`, `connected`.
+        class: String,
+        /// What else was said.
+        fields: Fields,
+    },
+    /// Something happened.
+    Async {
+        /// What kind of thing.
+        kind: Async,
+        /// `stopped`, `running`, `thread-group-started` …
+        class: String,
+        /// What else was said.
+        fields: Fields,
+    },
+    /// Text, not necessarily whole lines.
+    Stream(Stream, Vec<u8>),
+    /// gdb is ready for a command.
+    Prompt,
+    /// A line that is nothing of the above.
+    Other(Vec<u8>),
+}
+
+/// Kinds of asynchronous records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Async {
+    /// `*`: the program runs or stops.
+    Exec,
+    /// `+`: how far something is.
+    Status,
+    /// `=`: something else has changed.
+    Notify,
+}
+
+/// Kinds of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// `~`: what a user of gdb's command line would see.
+    Console,
+    /// `@`: output of the program, for remote targets.
+    Target,
+    /// `&`: gdb's log, errors of commands among it.
+    Log,
+}
+
+/// A value of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A string, its escapes undone.
+    Text(Vec<u8>),
+    /// `{…}`
+    Tuple(Fields),
+    /// `[…]`; its values may have names.
+    List(Fields),
+}
+
+impl Value {
+    /// The values inside; of a text, none.
+    pub fn fields(&self) -> &[(String, Self)] {
+        match self {
+            Self::Text(_) => &[],
+            Self::Tuple(fields) | Self::List(fields) => &fields.0,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Tuple(_) | Self::List(_) => None,
+        }
+    }
+
+    /// The value of this name inside.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        find(self.fields(), name)
+    }
+}
+
+/// Values in their order, with their names; those of plain lists are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields(pub Vec<(String, Value)>);
+
+impl Fields {
+    /// The first value of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        find(&self.0, name)
+    }
+
+    /// The first value of this name, if it is a text.
+    pub fn text(&self, name: &str) -> Option<&[u8]> {
+        self.get(name)?.text()
+    }
+}
+
+fn find<'a>(fields: &'a [(String, Value)], name: &str) -> Option<&'a Value> {
+    fields.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+}
+
+impl Record {
+    /// Reads a line without its newline.
+    pub fn parse(line: &[u8]) -> Self {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.trim_ascii_end() == b"(gdb)" {
+            return Self::Prompt;
+        }
+        parse::record(line).unwrap_or_else(|| Self::Other(line.to_vec()))
+    }
+}
+
+/// `text` as a string of GDB/MI, quotes included. Newlines cannot be in a command and become blanks.
+pub fn quoted(text: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    quoted.push(b'"');
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => quoted.extend([b'\\', byte]),
+            b'\n' | b'\r' | 0 => quoted.push(b' '),
+            byte => quoted.push(byte),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+/// The line that has gdb execute a command of its command line.
+pub fn console_command(token: u32, text: &[u8]) -> Vec<u8> {
+    let mut line = format!("{token}-interpreter-exec console ").into_bytes();
+    line.extend(quoted(text));
+    line.push(b'\n');
+    line
+}
