@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`stagger`] | several addresses of one peer, tried one after the other |
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
+//! | [`debug`] | the debugger of a whole job: its front, between the user and the debuggers of the ranks |
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`frame`] | bytes to frames on every stream of the suite |
 //! | [`message`] | the typed messages, one enum per channel and direction |
@@ -24,6 +25,7 @@
 
 mod bounded;
 pub mod channel;
+pub mod debug;
 pub mod frame;
 pub mod hex;
 pub mod hosts;

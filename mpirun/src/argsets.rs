@@ -168,6 +168,7 @@ impl<'a> Argsets<'a> {
             placement: self.job.placement(),
             spawn_policy: self.job.spawn_policy(),
             adopted: false,
+            debug: None,
         };
         match spec.check() {
             Ok(()) => Ok(spec),

@@ -227,6 +227,8 @@ impl Run {
                 self.stdin_wanted = true;
                 self.credit += bytes as usize;
             }
+            // The debugger has asked for it.
+            JobNews::Restarted => {}
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Suspended => {
                 // We go on beside a program that stops: nobody would wake us when it is killed.

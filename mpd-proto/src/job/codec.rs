@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::job::debug::Debug;
 use crate::job::spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
 };
@@ -13,7 +14,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,7 @@ impl JobSpec {
         self.placement.encode(&mut w);
         w.choice(&SpawnPolicy::ALL, self.spawn_policy);
         w.flag(self.adopted);
+        Debug::encode(self.debug.as_ref(), &mut w);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -94,6 +96,7 @@ impl JobSpec {
         let placement = PlacementSpec::decode(&mut r)?;
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let adopted = r.flag()?;
+        let debug = Debug::decode(&mut r)?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -121,6 +124,7 @@ impl JobSpec {
             placement,
             spawn_policy,
             adopted,
+            debug,
         })
     }
 }
@@ -199,7 +203,7 @@ impl Argset {
     }
 }
 
-struct Writer(Vec<u8>);
+pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
     fn u8(&mut self, n: u8) {
@@ -211,7 +215,7 @@ impl Writer {
     }
 
     /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
-    fn u32(&mut self, n: usize) {
+    pub(super) fn u32(&mut self, n: usize) {
         self.0.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
     }
 
@@ -224,7 +228,7 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    fn option(&mut self, bytes: Option<&[u8]>) {
+    pub(super) fn option(&mut self, bytes: Option<&[u8]>) {
         self.flag(bytes.is_some());
         if let Some(bytes) = bytes {
             self.bytes(bytes);
@@ -260,7 +264,7 @@ impl Writer {
     }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -280,7 +284,7 @@ impl Reader<'_> {
         self.take::<1>().map(|[n]| n)
     }
 
-    fn flag(&mut self) -> Result<bool, InvalidSpec> {
+    pub(super) fn flag(&mut self) -> Result<bool, InvalidSpec> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -288,7 +292,7 @@ impl Reader<'_> {
         }
     }
 
-    fn u32(&mut self) -> Result<u32, InvalidSpec> {
+    pub(super) fn u32(&mut self) -> Result<u32, InvalidSpec> {
         self.take().map(u32::from_be_bytes)
     }
 
@@ -297,7 +301,7 @@ impl Reader<'_> {
     }
 
     /// A count of items of at least `each` bytes: never more than the bytes left can hold.
-    fn count(&mut self, each: usize) -> Result<usize, InvalidSpec> {
+    pub(super) fn count(&mut self, each: usize) -> Result<usize, InvalidSpec> {
         let count = self.u32()? as usize;
         match count.checked_mul(each) {
             Some(need) if need <= self.bytes.len() - self.at => Ok(count),
@@ -305,7 +309,7 @@ impl Reader<'_> {
         }
     }
 
-    fn bytes(&mut self) -> Result<Bytes, InvalidSpec> {
+    pub(super) fn bytes(&mut self) -> Result<Bytes, InvalidSpec> {
         let length = self.count(1)?;
         let bytes = self.bytes[self.at..self.at + length].to_vec();
         self.at += length;
@@ -397,6 +401,7 @@ mod tests {
             },
             spawn_policy: SpawnPolicy::Pack,
             adopted: true,
+            debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
         }
     }
 

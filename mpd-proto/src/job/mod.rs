@@ -2,6 +2,7 @@
 //! `mpirun`.
 
 mod codec;
+mod debug;
 mod digest;
 mod failure;
 mod secret;
@@ -11,6 +12,7 @@ mod wish;
 mod world;
 
 pub use codec::InvalidSpec;
+pub use debug::Debug;
 pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};
 pub use secret::JobKey;

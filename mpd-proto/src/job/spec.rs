@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::hosts::MAX_HOSTS;
 use crate::id::Rank;
+use crate::job::debug::Debug;
 use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
 use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
@@ -60,6 +61,8 @@ pub struct JobSpec {
     pub spawn_policy: SpawnPolicy,
     /// Whether its one rank is a process that runs already, and was passed with the specification.
     pub adopted: bool,
+    /// The debugger that the ranks run under.
+    pub debug: Option<Debug>,
 }
 
 /// One program and the ranks that run it.
@@ -209,6 +212,9 @@ pub enum Misfit {
         "a program that runs already is one process, whose input and file cannot be given to it"
     )]
     Adopted,
+    /// What is to be attached to is not one process for each rank.
+    #[error("{0} processes to attach to for {1} ranks")]
+    Attach(usize, u32),
     /// Not the name of a host.
     #[error("{0:?} is not the name of a host")]
     Host(String),
@@ -274,6 +280,10 @@ impl JobSpec {
         let is_fed = self.stdin.greatest().is_some() || self.stdin_switch;
         if self.adopted && (size != 1 || is_fed || self.preload) {
             return Err(Misfit::Adopted);
+        }
+        let attached = self.debug.as_ref().map_or(0, |debug| debug.attach.len());
+        if attached != 0 && attached != size as usize {
+            return Err(Misfit::Attach(attached, size));
         }
         match self.stdin.greatest() {
             Some(rank) if rank.0 >= size => Err(Misfit::StdinRank(rank, size)),

@@ -284,6 +284,9 @@ pub struct JobSummary {
     pub manager: u32,
 }
 
+/// Most bytes of one [`JobInput::Debug`]: however they are escaped, the word fits a frame of a job link.
+pub const MAX_DEBUG_LINE: usize = 16 * 1024;
+
 /// `mpirun` to the root manager. Standard input travels beside, as frames of its own kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -301,6 +304,16 @@ pub enum JobInput {
     Suspend,
     /// `fg`: let them all continue.
     Resume,
+    /// Something for the debuggers of these ranks, if the job is debugged.
+    Debug {
+        /// Whose.
+        ranks: RankSet,
+        /// What, without a newline; at most [`MAX_DEBUG_LINE`] bytes.
+        line: String,
+    },
+    /// The programs of a job that is debugged have ended and are to be started once more: answered by
+    /// [`JobNews::Restarted`].
+    Restart,
 }
 
 /// The root manager to `mpirun`.
@@ -323,6 +336,8 @@ pub enum JobNews {
     StdinUnwanted,
     /// Every process of the job is stopped.
     Suspended,
+    /// The programs of a job that is debugged can be started once more.
+    Restarted,
     /// What the first failure was, as soon as it is known.
     Failed {
         /// Where.

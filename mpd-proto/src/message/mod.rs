@@ -14,8 +14,8 @@ mod tree;
 mod world;
 
 pub use console::{
-    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MemberView, Published, RingRequest,
-    RingView, Word,
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberView, Published,
+    RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};

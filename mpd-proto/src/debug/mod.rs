@@ -1,0 +1,3 @@
+//! Debugging a parallel program: one debugger for each rank, one prompt for all.
+
+pub mod front;
