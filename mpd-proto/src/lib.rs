@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`stagger`] | several addresses of one peer, tried one after the other |
 //! | [`id`], [`rankset`], [`time`], [`timers`] | the small words: job ids, ranks, sets of ranks, time |
+//! | [`debug`] | the debugger of a whole job: its front, between the user and the debuggers of the ranks |
 //! | [`channel`] | the authenticated channel between hosts: keys, handshake, sealed frames |
 //! | [`debug`] | a rank under a debugger: GDB/MI, and the driver that speaks it |
 //! | [`frame`] | bytes to frames on every stream of the suite |

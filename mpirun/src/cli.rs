@@ -13,6 +13,7 @@ use mpd_proto::job::JobSpec;
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile::{self, Origin};
+use crate::debug::{self, Wish};
 use crate::demand::Demand;
 pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
@@ -44,6 +45,8 @@ pub struct Run {
     pub spec: JobSpec,
     /// The program that is its one rank, if that runs already.
     pub call: Option<Call>,
+    /// The debugger that its ranks run under.
+    pub debug: Option<Wish>,
     /// Of what a ring for this job alone would be made.
     pub demand: Demand,
     /// Which reports of exit codes are wanted.
@@ -70,6 +73,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
+    let debug = Wish::take(&mut sections, &caller.directory)?;
     let call = Call::take(&mut sections)?;
     let mut argsets = Argsets::new(caller);
     let with_file = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::ConfigFile);
@@ -93,21 +97,25 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if call.is_some() {
         singleton::prepare(&mut spec);
     }
+    if let Some(wish) = &debug {
+        wish.prepare(&mut spec);
+    }
     let exits = argsets.job.exits();
     if argsets.job.dry_run {
         return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
     let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
-    Ok(Request::Run(Box::new(Run { spec, call, demand, exits, trace, verbose })))
+    Ok(Request::Run(Box::new(Run { spec, call, debug, demand, exits, trace, verbose })))
 }
 
-/// The words of the command line. What `mpdexec` stands for is written in front.
+/// The words of the command line. What `mpdexec` and `mpigdb` stand for is written in front.
 fn arguments(caller: &Caller) -> Vec<OsString> {
     let given = caller.arguments.iter().cloned();
     match caller.name.as_str() {
         help::EVERYWHERE => {
             help::EVERYWHERE_MEANS.iter().map(OsString::from).chain(given).collect()
         }
+        debug::NAME => debug::MEANS.iter().map(OsString::from).chain(given).collect(),
         _ => given.collect(),
     }
 }
@@ -148,7 +156,8 @@ fn read_programs(argsets: &mut Argsets<'_>, file: &Path) -> Result<(), Usage> {
 
 /// Whether an option makes no sense in a file.
 fn misplaced(setting: &Setting) -> bool {
-    setting.opt.reach == Reach::Instead || setting.opt.key == Key::ConfigFile
+    let key = setting.opt.key;
+    setting.opt.reach == Reach::Instead || key == Key::ConfigFile || debug::is_own(key)
 }
 
 fn missing_program(at: usize, count: usize, section: &Section) -> Usage {

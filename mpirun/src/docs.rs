@@ -7,11 +7,11 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{EXAMPLES, NOTES, VARIABLES};
+use crate::help::{DEBUGGER, EXAMPLES, NOTES, VARIABLES};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
-const NAMES: [&str; 3] = ["mpirun", "mpiexec", "mpdexec"];
+const NAMES: [&str; 4] = ["mpirun", "mpiexec", "mpdexec", "mpigdb"];
 
 /// Writes `DIR/man/*.1` and `DIR/completions/SHELL/*`.
 ///
@@ -71,6 +71,11 @@ fn man_page() -> io::Result<Vec<u8>> {
             roff.text(spellings(opt));
             roff.text([roman(opt.help)]);
         }
+    }
+    roff.control("SH", ["DEBUGGING"]);
+    for paragraph in DEBUGGER {
+        roff.control("PP", []);
+        roff.text([roman(paragraph)]);
     }
     roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
     for (name, meaning) in VARIABLES {

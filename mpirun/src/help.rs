@@ -47,7 +47,7 @@ pub fn version(name: &str) -> String {
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 6] = [
+pub(crate) const NOTES: [&str; 7] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
@@ -68,6 +68,32 @@ pub(crate) const NOTES: [&str; 6] = [
      less the variables of a launcher that mpirun itself was started under.",
     "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
      once: 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -on-failure highest uptime'.",
+    "Started as mpigdb it debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'.",
+];
+
+/// How a job is debugged, for the man page.
+pub(crate) const DEBUGGER: [&str; 8] = [
+    "With -d (also -gdb, or as mpigdb) every rank runs under a gdb of its own on its host, and one prompt, \
+     (mpigdb), stands for all: it appears when every addressed rank has answered. Any gdb command can be typed. \
+     What the debuggers and the programs say has the ranks in front; what several say alike is shown once, as in \
+     '0-2,5: Breakpoint 1, main ()'. The program's arguments may stand on the command line or behind run.",
+    "z addresses all ranks, 'z 0' or 'z 1-2,5' these alone, until the next z; 'z ?' shows who is addressed, who \
+     runs, and who is stopped where.",
+    "run starts the program on the addressed ranks. If one of them has run already, all ranks are killed and \
+     started again together, as a new parallel program under the same debuggers, which keep their breakpoints.",
+    "While the addressed ranks run, what is typed is their programs' input, and ^D its end. If some are stopped \
+     and others still run, z can be typed too: 'z 0' goes on with those that are ready. ^C interrupts the \
+     addressed ranks that run; a second ^C within two seconds offers to kill the job. An empty line repeats the \
+     last next, step, continue and the like.",
+    "quit, or ^D at the prompt, kills the programs, ends the debuggers and gives exit code 0.",
+    "Commands that go over several lines (commands, define, if, while, python) belong in a gdb script that every \
+     host can read: 'source FILE'. A rank whose debugger has ended is told once and left out.",
+    "-x FILE and -ex COMMAND, in their order, come before what is typed. A command that is refused ends its file. \
+     With -batch the session ends behind them.",
+    "Where standard input or output is no terminal, commands are read line by line, each when it can be carried \
+     out, and never given to the program; no prompt is printed, what gdb refuses goes to standard error, and the \
+     end of the input is quit. On a terminal lines are edited, TAB completes as gdb does, and ~/.mpigdb_history \
+     keeps what was typed.",
 ];
 
 /// What every rank finds in its environment, for the man page.

@@ -1,8 +1,8 @@
 //! From a specification to a connection with the job's manager: through the daemon of this host, or
 //! private ones that are started for this job and end with it.
 
-use std::io::Write as _;
-use std::os::fd::AsFd;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
@@ -12,6 +12,8 @@ use mpd_io::signals::Signals;
 use mpd_proto::frame::Kind;
 use mpd_proto::job::MAX_SPEC;
 use mpd_proto::message::{Opening, VERSION};
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
 
 use crate::cli::Run;
 use crate::private::{self, Private, Started};
@@ -24,6 +26,8 @@ pub struct Submitted {
     pub(crate) conn: Conn,
     /// The private daemons, if some were started.
     pub(crate) private: Private,
+    /// Where the job's output and errors come, if they are not our own.
+    pub(crate) pipes: Option<[OwnedFd; 2]>,
 }
 
 /// What came of submitting.
@@ -35,7 +39,7 @@ pub enum Submission {
     Interrupted(i32),
 }
 
-/// Submits the job with our standard output and error, and the program that runs already if there is one. Where it runs may depend on whether daemons were
+/// Submits the job with our standard output and error, or pipes if it is debugged, and the program that runs already if there is one. Where it runs may depend on whether daemons were
 /// started for it, so that is put into its specification.
 ///
 /// # Errors
@@ -49,7 +53,7 @@ pub fn submit(
     let daemon = match rundir.connect() {
         // Somebody sits where our daemon would be: we can do without one.
         Err(e) if !rundir.is_explicit() => {
-            let _ = writeln!(std::io::stderr(), "mpirun: {e}; going on without a daemon");
+            let _ = writeln!(io::stderr(), "mpirun: {e}; going on without a daemon");
             None
         }
         found => found?,
@@ -64,15 +68,17 @@ pub fn submit(
             }
         }
     };
-    if let Err(error) = send(&mut conn, job, adopted) {
-        drop(conn);
-        private.wait();
-        return Err(error);
+    match send(&mut conn, job, adopted) {
+        Err(error) => {
+            drop(conn);
+            private.wait();
+            Err(error)
+        }
+        Ok(pipes) => Ok(Submission::Done(Submitted { conn, private, pipes })),
     }
-    Ok(Submission::Done(Submitted { conn, private }))
 }
 
-fn send(conn: &mut Conn, job: &Run, adopted: Option<Adopted>) -> Result<()> {
+fn send(conn: &mut Conn, job: &Run, adopted: Option<Adopted>) -> Result<Option<[OwnedFd; 2]>> {
     let encoded = job.spec.encode();
     if encoded.len() > MAX_SPEC {
         bail!(
@@ -81,14 +87,20 @@ fn send(conn: &mut Conn, job: &Run, adopted: Option<Adopted>) -> Result<()> {
         );
     }
     let opening = Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? };
-    let outputs = [
-        std::io::stdout().as_fd().try_clone_to_owned(),
-        std::io::stderr().as_fd().try_clone_to_owned(),
-    ];
-    let outputs = outputs.into_iter().collect::<Result<Vec<_>, _>>();
-    let mut passed = outputs.context("cannot pass our output")?;
+    let (mut passed, pipes) = outputs(job.debug.is_some()).context("cannot pass our output")?;
     passed.extend(adopted.into_iter().flat_map(|Adopted { pmi, process }| [pmi, process]));
     conn.send_with(&opening, passed)?;
     conn.send_bulk(Kind::Spec, &encoded);
-    conn.flush().context("cannot reach the daemon")
+    conn.flush().context("cannot reach the daemon")?;
+    Ok(pipes)
+}
+
+/// Where the job writes, and where we read that if it is not our own output and error.
+fn outputs(piped: bool) -> io::Result<(Vec<OwnedFd>, Option<[OwnedFd; 2]>)> {
+    if piped {
+        let (out, err) = (pipe2(OFlag::O_CLOEXEC)?, pipe2(OFlag::O_CLOEXEC)?);
+        return Ok((vec![out.1, err.1], Some([out.0, err.0])));
+    }
+    let (out, err) = (io::stdout(), io::stderr());
+    Ok((vec![out.as_fd().try_clone_to_owned()?, err.as_fd().try_clone_to_owned()?], None))
 }

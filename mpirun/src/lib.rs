@@ -3,13 +3,15 @@
 //! The command-line half turns words into a job's specification and touches nothing but the
 //! configuration file and the host files: [`caller`] (what we were started with), [`scan`] (words to sections, by the
 //! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
-//! [`docs`], [`dryrun`], [`exits`], [`trace`]). [`cli::parse`] is its door.
+//! [`docs`], [`dryrun`], [`exits`], [`trace`]). [`cli::parse`] is its door. [`debug`] is the terminal of a job that is
+//! debugged.
 
 pub mod allocation;
 pub mod argsets;
 pub mod caller;
 pub mod cli;
 pub mod configfile;
+pub mod debug;
 pub mod demand;
 pub mod docs;
 pub mod dryrun;

@@ -15,6 +15,14 @@ pub enum Key {
     ConfigFile,
     /// `-on-failure continue` in other launchers' words.
     ContinueOnFailure,
+    /// `-d`: the ranks run under a debugger.
+    Debug,
+    /// `-batch`: nothing is read behind its commands.
+    DebugBatch,
+    /// `-ex`: one of them.
+    DebugCommand,
+    /// `-gdb-path`: which debugger.
+    DebugPath,
     /// `-wdir`.
     Directory,
     /// `-dry-run`.
@@ -29,7 +37,7 @@ pub enum Key {
     EnvAll,
     /// `-envnone`.
     EnvNone,
-    /// `-x`: Open MPI's way to export a variable.
+    /// `-x`: Open MPI's way to export a variable; with `-d` a file of the debugger's commands.
     EnvExport,
     /// `-errfile-pattern`.
     ErrFile,
@@ -145,6 +153,8 @@ pub enum Heading {
     Io,
     /// Time limit, failures, exit codes.
     Ending,
+    /// The debugger of all ranks.
+    Debugger,
     /// All that concerns the job as such, and help.
     Job,
     /// The defaults for several programs.
@@ -157,12 +167,13 @@ pub enum Heading {
 
 impl Heading {
     /// The headings in the order of the help.
-    pub const SHOWN: [Self; 8] = [
+    pub const SHOWN: [Self; 9] = [
         Self::Programs,
         Self::Hosts,
         Self::Environment,
         Self::Io,
         Self::Ending,
+        Self::Debugger,
         Self::Job,
         Self::Defaults,
         Self::Accepted,
@@ -176,6 +187,7 @@ impl Heading {
             Self::Environment => "Environment",
             Self::Io => "Input and output",
             Self::Ending => "End of the job",
+            Self::Debugger => "Debugger",
             Self::Job => "Job and information",
             Self::Defaults => "Defaults for all programs, unless a program has its own",
             Self::Accepted => "Accepted without effect",
@@ -252,7 +264,7 @@ const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
 /// The table.
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = {
-    use Heading::{Accepted, Defaults, Ending, Environment, Hidden, Hosts, Io, Job, Programs};
+    use Heading::{Accepted, Debugger, Defaults, Ending, Environment, Hidden, Hosts, Io, Job, Programs};
     use Reach::{Argset, Instead};
     const ALL: Reach = Reach::Defaults;
     &[
@@ -333,7 +345,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Environment, Key::EnvNone, &["envnone"], &[],
         "pass nothing but PATH to this program").of(Argset).basic(),
     opt(Environment, Key::EnvExport, &["x"], &["NAME[=VALUE]"],
-        "pass or set a variable for this program (Open MPI's spelling)").of(Argset),
+        "pass or set a variable for this program (Open MPI's spelling); with -d: -x FILE has commands for \
+         the debugger, carried out up to the first error; can be repeated").of(Argset),
 
     opt(Io, Key::Label, &["l", "prepend-rank"], &[],
         "put the rank in front of each line of output").basic(),
@@ -368,6 +381,15 @@ pub static OPTIONS: &[Opt] = {
         "the same in MPD's format, with the raw wait status"),
     opt(Ending, Key::PrintExitCodes, &["print-all-exitcodes"], &[],
         "print the exit codes of all ranks at the end"),
+
+    opt(Debugger, Key::Debug, &["d", "gdb"], &[],
+        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb").basic(),
+    opt(Debugger, Key::DebugCommand, &["ex"], &["COMMAND"],
+        "with -d: carry out a command before those that are typed; can be repeated"),
+    opt(Debugger, Key::DebugBatch, &["batch"], &[],
+        "with -d: end after these commands; the exit code is 1 if one of them was refused"),
+    opt(Debugger, Key::DebugPath, &["gdb-path"], &["PATH"],
+        "with -d: use this gdb (default: gdb, as found on each host)"),
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
@@ -411,7 +433,7 @@ pub static OPTIONS: &[Opt] = {
         "Open MPI: run as root; always allowed"),
 
     later(&["ifhn", "iface"], "a network chosen for a job (mpdboot's ifhn chooses the ring's)"),
-    later(&["d", "gdb", "gdba"], "the parallel debugger"),
+    later(&["gdba"], "attaching the parallel debugger to a job that runs"),
     later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),
     later(&["file", "gexec"], "MPD's XML jobs and default program"),
     later(&["tv", "tvsu"], "the TotalView interface"),

@@ -227,6 +227,7 @@ impl Run {
                 self.stdin_wanted = true;
                 self.credit += bytes as usize;
             }
+            // The debugger has asked for it.
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Restarted => {}
             JobNews::Suspended => {

@@ -282,7 +282,9 @@ mod tests {
             problem("-tv prog"),
             "mpirun: -tv needs the TotalView interface, which this version does not have"
         );
-        assert!(problem("--gdb a").starts_with("mpirun: --gdb needs the parallel debugger,"));
+        assert!(
+            problem("--gdba a").starts_with("mpirun: --gdba needs attaching the parallel debugger")
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
 use crate::cli::Run as Job;
+use crate::debug::{Desk, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
@@ -81,6 +82,8 @@ struct Session {
     stdin: Option<Stdin>,
     stdin_ready: bool,
     code: Option<u8>,
+    /// What is there beside if the job is debugged.
+    desk: Option<Desk>,
 }
 
 /// Accompanies the job to its end.
@@ -93,7 +96,7 @@ pub fn accompany(
     submitted: Submitted,
     signals: Signals,
 ) -> Result<Finished> {
-    let Job { spec, verbose, trace, .. } = job;
+    let Job { spec, verbose, trace, debug, .. } = job;
     let settings = Settings {
         size: spec.size(),
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
@@ -102,10 +105,13 @@ pub fn accompany(
         hops: trace.hops,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
-    let Submitted { conn, private } = submitted;
+    let Submitted { conn, private, pipes } = submitted;
+    let poll = Poll::new().context("cannot make an event queue")?;
+    let desk = debug.as_ref().zip(pipes);
+    let desk = desk.map(|(wish, pipes)| Desk::new(wish, spec.size(), pipes, poll.registry()));
     let mut session = Session {
         messages: Messages::new(name),
-        poll: Poll::new().context("cannot make an event queue")?,
+        poll,
         clock: Clock::start(),
         run: Run::new(settings),
         conn,
@@ -116,13 +122,15 @@ pub fn accompany(
         stdin: None,
         stdin_ready: true,
         code: None,
+        desk: desk.transpose()?,
     };
     session.register(wants_stdin)?;
     while session.code.is_none() {
         session.turn()?;
     }
     session.wait_for_close();
-    let finished = Finished { code: session.code.unwrap_or(0), run: session.run };
+    let own = session.desk.as_mut().and_then(|desk| desk.close(session.clock.now()));
+    let finished = Finished { code: own.or(session.code).unwrap_or(0), run: session.run };
     drop(session.conn);
     private.wait();
     Ok(finished)
@@ -159,7 +167,7 @@ impl Session {
             match event.token() {
                 CONN => self.conn_ready = true,
                 STDIN => self.stdin_ready = true,
-                _ => {}
+                token => self.desk.iter_mut().for_each(|desk| desk.wake(token)),
             }
         }
         let signals = self.signals.pending();
@@ -176,9 +184,16 @@ impl Session {
                 // Nobody could wake us.
                 continue;
             }
-            self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
+            match &mut self.desk {
+                // Before there is a job it has no ranks that could be interrupted.
+                Some(desk) if signal == libc::SIGINT && self.run.job().is_some() => {
+                    desk.interrupt(self.clock.now());
+                }
+                _ => self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) }),
+            }
         }
         self.feed();
+        self.serve_desk();
         self.run.handle_timeout(self.clock.now());
         self.perform();
         self.messages.flush();
@@ -195,6 +210,9 @@ impl Session {
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
         waits.push(self.messages.is_waiting().then_some(RETRY));
+        if let Some((due, wait)) = self.desk.as_ref().map(Desk::wait) {
+            waits.extend([due.map(|at| self.clock.until(at)), wait]);
+        }
         if let (Some(stdin), true) = (&self.stdin, self.can_feed()) {
             let background = stdin.is_in_background();
             waits.push(Some(if background { BACKGROUND_INTERVAL } else { Duration::ZERO }));
@@ -273,7 +291,23 @@ impl Session {
         })
     }
 
+    /// What the user and the debuggers said, and what comes of it.
+    fn serve_desk(&mut self) {
+        let Some(desk) = &mut self.desk else { return };
+        desk.turn(self.clock.now());
+        while let Some(order) = self.desk.as_mut().and_then(Desk::next_order) {
+            match order {
+                Order::Send(input) => self.conn.send(&input),
+                // As ^C ends a job that is not debugged, at once.
+                Order::Kill => (0..2).for_each(|_| self.tell(Input::Signal(libc::SIGINT))),
+            }
+        }
+    }
+
     fn tell(&mut self, input: Input) {
+        if let (Some(desk), Input::News(JobNews::Restarted)) = (&mut self.desk, &input) {
+            return desk.restarted(self.clock.now());
+        }
         self.run.handle(self.clock.now(), input);
         self.perform();
     }
@@ -282,7 +316,10 @@ impl Session {
         while let Some(output) = self.run.poll_output() {
             match output {
                 Output::Send(input) => self.conn.send(&input),
-                Output::Print(text) => self.messages.print(&text),
+                Output::Print(text) => match &mut self.desk {
+                    Some(desk) => desk.note(&text),
+                    None => self.messages.print(&text),
+                },
                 Output::Finish(code) => self.code = Some(code),
                 Output::Leave(code) => {
                     self.conn.finish();

@@ -1,5 +1,6 @@
 //! Whole command lines: what each option does to the job, and what each mistake says.
 
+mod debug;
 mod environment;
 mod files;
 mod hosts;

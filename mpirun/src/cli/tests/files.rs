@@ -75,7 +75,7 @@ fn an_error_names_file_and_line() {
         ("-help", "FILE line 1: -help is for the command line only"),
         ("", "there is no program in the -configfile FILE"),
         ("-l\n# a", "there is no program in the -configfile FILE"),
-        ("-d b", "FILE line 1: -d needs the parallel debugger"),
+        ("-d b", "FILE line 1: -d is for the command line only"),
         ("a\n-host b;c p", "FILE line 2: -host b;c: 'b;c' is not the name of a host"),
     ] {
         let error = from_file(contents).unwrap_err();

@@ -1,0 +1,181 @@
+//! The line editor: editing, history, and completion by the debugger. It reads the terminal while the
+//! prompt is shown, in a thread of its own, since it waits for keys.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use mio::Waker;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, ExternalPrinter as _, Helper};
+
+/// What is shown when a line is wanted.
+pub(super) const PROMPT: &str = "(mpigdb) ";
+
+/// Lines that are kept from one session to the next.
+const MAX_HISTORY: usize = 2000;
+
+/// Where they are kept, in the home directory.
+const HISTORY: &str = ".mpigdb_history";
+
+/// How long the debugger's completions are waited for; it is told to give up sooner.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the user did.
+#[derive(Debug)]
+pub(super) enum Event {
+    Line(String),
+    Interrupt,
+    End,
+    /// The keys asked how this text could go on.
+    Complete(String),
+}
+
+/// Shows text above the line that is edited.
+pub(super) type Above = Box<dyn FnMut(String) + Send>;
+
+/// The thread's other end.
+#[derive(Debug)]
+pub(super) struct Editor {
+    wanted: Sender<()>,
+    events: Receiver<Event>,
+    completions: Sender<Vec<String>>,
+    editing: Arc<AtomicBool>,
+}
+
+type Edited = rustyline::Editor<Keys, FileHistory>;
+
+impl Editor {
+    /// Starts the thread. It wakes the loop when there are events, and says by `editing` when it has the terminal.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub(super) fn start(waker: &Arc<Waker>, editing: &Arc<AtomicBool>) -> Result<(Self, Above)> {
+        let (wanted, wants) = channel();
+        let (said, events) = channel();
+        let (completions, completed) = channel();
+        let (ready, is_ready) = channel();
+        let keys = Keys { said: said.clone(), completed, waker: Arc::clone(waker) };
+        let (waker, flag) = (Arc::clone(waker), Arc::clone(editing));
+        let work = move || match open(keys) {
+            Err(problem) => drop(ready.send(Err(problem))),
+            Ok((mut editor, above)) => {
+                let _ = ready.send(Ok(above));
+                let history = history();
+                while wants.recv().is_ok() {
+                    let event = read(&mut editor, history.as_ref());
+                    flag.store(false, Ordering::SeqCst);
+                    if said.send(event).is_err() {
+                        return;
+                    }
+                    let _ = waker.wake();
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("editor".into())
+            .spawn(work)
+            .context("cannot start a thread")?;
+        let above = is_ready.recv().map_err(|_| anyhow!("the line editor does not start"))??;
+        Ok((Self { wanted, events, completions, editing: Arc::clone(editing) }, above))
+    }
+
+    /// A line is wanted: the prompt is shown.
+    pub(super) fn read(&self) {
+        self.editing.store(true, Ordering::SeqCst);
+        let _ = self.wanted.send(());
+    }
+
+    /// What the user did next.
+    pub(super) fn next(&self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// The answer to [`Event::Complete`].
+    pub(super) fn complete(&self, found: Vec<String>) {
+        let _ = self.completions.send(found);
+    }
+}
+
+fn open(keys: Keys) -> Result<(Edited, Above)> {
+    let config = Config::builder()
+        .max_history_size(MAX_HISTORY)?
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor = Edited::with_config(config).context("cannot use the terminal")?;
+    editor.set_helper(Some(keys));
+    if let Some(file) = history() {
+        // There is none at first.
+        let _ = editor.load_history(&file);
+    }
+    let mut printer = editor.create_external_printer().context("cannot use the terminal")?;
+    Ok((editor, Box::new(move |text| drop(printer.print(text)))))
+}
+
+fn history() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(|home| PathBuf::from(home).join(HISTORY))
+}
+
+fn read(editor: &mut Edited, history: Option<&PathBuf>) -> Event {
+    match editor.readline(PROMPT) {
+        Ok(line) => {
+            let is_new = editor.add_history_entry(&line).unwrap_or(false);
+            if let (true, Some(file)) = (is_new, history) {
+                // A home that cannot be written is no reason not to debug.
+                let _ = editor.append_history(file);
+            }
+            Event::Line(line)
+        }
+        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Event::Interrupt,
+        Err(_) => Event::End,
+    }
+}
+
+/// What the editor asks while a line is edited.
+struct Keys {
+    said: Sender<Event>,
+    completed: Receiver<Vec<String>>,
+    waker: Arc<Waker>,
+}
+
+impl Completer for Keys {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let text = line.get(..at).unwrap_or(line);
+        // An answer that came too late belongs to another question.
+        while self.completed.try_recv().is_ok() {}
+        let _ = self.said.send(Event::Complete(text.to_owned()));
+        let _ = self.waker.wake();
+        let found = self.completed.recv_timeout(PATIENCE).unwrap_or_default();
+        // They are whole lines; only the last word is shown and replaced.
+        let start = text.rfind([' ', '*', '&', '(', ',']).map_or(0, |at| at + 1);
+        let tail = |line: &String| line.strip_prefix(&text[..start]).map(str::to_owned);
+        let tails: Vec<String> = found.iter().filter_map(tail).collect();
+        match tails.len() == found.len() {
+            true => Ok((start, tails)),
+            false => Ok((0, found)),
+        }
+    }
+}
+
+impl Hinter for Keys {
+    type Hint = String;
+}
+impl Highlighter for Keys {}
+impl Validator for Keys {}
+impl Helper for Keys {}

@@ -1,0 +1,51 @@
+//! Bytes to lines.
+
+/// Most bytes of a line: what a debugger says in one, and a long set of ranks in front.
+const MAX_LINE: usize = 1 << 20;
+
+/// What came of a stream whose last line has not ended.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    partial: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes bytes and calls `each` with each line that they end, without its newline.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+        let mut rest = bytes;
+        while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+            self.partial.extend_from_slice(&rest[..at]);
+            each(&self.partial);
+            self.partial.clear();
+            rest = &rest[at + 1..];
+        }
+        self.partial.extend_from_slice(rest);
+        if self.partial.len() > MAX_LINE {
+            each(&self.partial);
+            self.partial.clear();
+        }
+    }
+
+    /// The stream has ended: what is left is a line, too.
+    pub(super) fn finish(&mut self, each: impl FnOnce(&[u8])) {
+        let partial = std::mem::take(&mut self.partial);
+        if !partial.is_empty() {
+            each(&partial);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_wherever_they_were_cut() {
+        let (mut lines, mut seen) = (Lines::default(), Vec::new());
+        for part in ["a", "b\n\nc", "d"] {
+            lines.push(part.as_bytes(), |line| seen.push(line.to_vec()));
+        }
+        lines.finish(|line| seen.push(line.to_vec()));
+        assert_eq!(seen, [&b"ab"[..], b"", b"cd"]);
+    }
+}

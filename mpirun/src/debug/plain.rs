@@ -1,0 +1,69 @@
+//! The session without a terminal: commands are read from standard input when they can be carried out,
+//! and what is shown goes to standard output and error, without prompts.
+
+use std::io;
+use std::os::fd::AsFd as _;
+
+use mpd_io::output::Output;
+
+/// One of our outputs, and what waits for it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    output: Option<Output>,
+    bytes: Vec<u8>,
+}
+
+impl Queue {
+    fn new(fd: io::Result<std::os::fd::OwnedFd>) -> Self {
+        Self { output: fd.and_then(Output::new).ok(), bytes: Vec::new() }
+    }
+
+    /// Writes as much as the reader takes now.
+    fn flush(&mut self) {
+        let Some(output) = &self.output else { return self.bytes.clear() };
+        while !self.bytes.is_empty() {
+            match output.write(&self.bytes) {
+                Ok(n) => drop(self.bytes.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Nobody is there to read it.
+                Err(_) => self.bytes.clear(),
+            }
+        }
+    }
+}
+
+/// Standard output and error.
+#[derive(Debug)]
+pub(super) struct Plain {
+    out: Queue,
+    err: Queue,
+}
+
+impl Plain {
+    pub(super) fn new() -> Self {
+        Self {
+            out: Queue::new(io::stdout().as_fd().try_clone_to_owned()),
+            err: Queue::new(io::stderr().as_fd().try_clone_to_owned()),
+        }
+    }
+
+    pub(super) fn print(&mut self, bytes: &[u8]) {
+        self.out.bytes.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    pub(super) fn complain(&mut self, bytes: &[u8]) {
+        self.err.bytes.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.out.flush();
+        self.err.flush();
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.out.bytes.len() + self.err.bytes.len()
+    }
+}

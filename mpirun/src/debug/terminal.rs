@@ -1,0 +1,177 @@
+//! The session on a terminal: everything that is shown goes through one thread, which may wait for the
+//! terminal and keeps the line whole that is being edited.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use mio::Waker;
+use mpd_proto::Time;
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
+use nix::unistd::{getpgrp, tcgetpgrp};
+
+use super::editor::{Above, Editor, Event, PROMPT};
+
+/// Pieces of text that may wait in the channel to the thread.
+const MAX_WAITING: usize = 64;
+
+/// The prompt waits so long for what is to be shown before it.
+pub(super) const PROMPT_AFTER: Duration = Duration::from_millis(200);
+
+/// How long the terminal may take at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the editor leaves switched on when it is left in the middle of a line.
+const PASTE_OFF: &str = "\x1b[?2004l";
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    /// None on terminals that cannot move their cursor.
+    editor: Option<Editor>,
+    editing: Arc<AtomicBool>,
+    printer: SyncSender<Vec<u8>>,
+    /// Pieces given to it, and shown.
+    handed: usize,
+    shown: Arc<AtomicUsize>,
+    queue: VecDeque<Vec<u8>>,
+    /// The prompt is to be shown, since then.
+    wanted: Option<Time>,
+    before: Termios,
+}
+
+impl Terminal {
+    /// Takes the terminal; `waker` is called when something has happened here.
+    ///
+    /// # Errors
+    /// It cannot be used, or there are no threads.
+    pub(super) fn open(waker: Waker) -> Result<Self> {
+        let before = tcgetattr(io::stdin()).context("cannot use the terminal")?;
+        let (waker, editing) = (Arc::new(waker), Arc::new(AtomicBool::new(false)));
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let (editor, above) = match is_dumb {
+            true => (None, Box::new(|_| {}) as Above),
+            false => {
+                Editor::start(&waker, &editing).map(|(editor, above)| (Some(editor), above))?
+            }
+        };
+        let (printer, texts) = sync_channel(MAX_WAITING);
+        let shown = Arc::new(AtomicUsize::new(0));
+        let (flag, count) = (Arc::clone(&editing), Arc::clone(&shown));
+        thread::Builder::new()
+            .name("printer".into())
+            .spawn(move || show(&texts, above, &flag, &count, &waker))
+            .context("cannot start a thread")?;
+        let (queue, wanted) = (VecDeque::new(), None);
+        Ok(Self { editor, editing, printer, handed: 0, shown, queue, wanted, before })
+    }
+
+    pub(super) fn print(&mut self, bytes: &[u8]) {
+        self.queue.push_back(bytes.to_vec());
+        self.flush();
+    }
+
+    /// The prompt is to be shown behind what was printed.
+    pub(super) fn prompt(&mut self, now: Time) {
+        match self.editor {
+            Some(_) => self.wanted = Some(now),
+            None => self.print(PROMPT.as_bytes()),
+        }
+    }
+
+    /// Whether keys are the editor's, or are about to be.
+    pub(super) fn is_editing(&self) -> bool {
+        self.wanted.is_some() || self.editing.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn flush(&mut self) {
+        while let Some(bytes) = self.queue.pop_front() {
+            match self.printer.try_send(bytes) {
+                Ok(()) => self.handed += 1,
+                Err(TrySendError::Full(bytes)) => return self.queue.push_front(bytes),
+                Err(TrySendError::Disconnected(_)) => {}
+            }
+        }
+    }
+
+    /// Shows the prompt if it is due.
+    pub(super) fn turn(&mut self, now: Time) {
+        self.flush();
+        let Some(since) = self.wanted else { return };
+        if self.is_drained() || since + PROMPT_AFTER <= now {
+            self.wanted = None;
+            if let Some(editor) = self.editor.as_ref().filter(|_| !self.is_editing()) {
+                editor.read();
+            }
+        }
+    }
+
+    /// When [`Terminal::turn`] is due.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.wanted.map(|since| since + PROMPT_AFTER)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.queue.is_empty() && self.shown.load(Ordering::SeqCst) == self.handed
+    }
+
+    pub(super) fn next_event(&self) -> Option<Event> {
+        self.editor.as_ref()?.next()
+    }
+
+    pub(super) fn complete(&self, found: Vec<String>) {
+        if let Some(editor) = &self.editor {
+            editor.complete(found);
+        }
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.iter().map(Vec::len).sum()
+    }
+
+    /// Shows what is left and leaves the terminal as it was.
+    pub(super) fn close(&mut self) {
+        const STEP: Duration = Duration::from_millis(5);
+        let mut left = PATIENCE;
+        self.flush();
+        while !self.is_drained() && left > Duration::ZERO {
+            thread::sleep(STEP);
+            left = left.saturating_sub(STEP);
+            self.flush();
+        }
+        if self.editing.swap(false, Ordering::SeqCst) {
+            let _ = io::stdout().write_all(format!("{PASTE_OFF}\r\n").as_bytes());
+            let _ = io::stdout().flush();
+        }
+        // Whoever has it now knows better, and it would stop us.
+        if tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()) {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, &self.before);
+        }
+    }
+}
+
+/// The thread that shows what is handed to it.
+fn show(
+    texts: &Receiver<Vec<u8>>,
+    mut above: Above,
+    editing: &AtomicBool,
+    shown: &AtomicUsize,
+    waker: &Waker,
+) {
+    while let Ok(bytes) = texts.recv() {
+        if editing.load(Ordering::SeqCst) {
+            above(String::from_utf8_lossy(&bytes).into_owned());
+        } else {
+            let mut out = io::stdout().lock();
+            let _ = out.write_all(&bytes).and_then(|()| out.flush());
+        }
+        shown.fetch_add(1, Ordering::SeqCst);
+        let _ = waker.wake();
+    }
+}
