@@ -1,7 +1,7 @@
 //! Starting a child process: one way, for ranks and for managers.
 //!
 //! The child leads a session or process group of its own, dies with its parent if asked, has exactly the descriptors it
-//! was given, default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
+//! was given (a wrapper's also those that the wrapper was started with), default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
 
 use std::ffi::{CString, NulError, c_char};
 use std::io;
@@ -28,6 +28,8 @@ pub struct Spawn {
     die_with_parent: bool,
     script: bool,
     new_session: bool,
+    terminal: bool,
+    keeps_inherited: bool,
 }
 
 /// What differs from one child of a [`Spawn`] to the next.
@@ -80,6 +82,8 @@ impl Spawn {
             die_with_parent: false,
             script: false,
             new_session: true,
+            terminal: false,
+            keeps_inherited: false,
         })
     }
 
@@ -113,6 +117,19 @@ impl Spawn {
     /// The child leads a process group in our session instead of a session of its own.
     pub fn in_our_session(&mut self) -> &mut Self {
         self.new_session = false;
+        self
+    }
+
+    /// Its descriptor 0, a terminal that no session has, becomes that of its session.
+    pub fn on_terminal(&mut self) -> &mut Self {
+        self.new_session = true;
+        self.terminal = true;
+        self
+    }
+
+    /// It also has what this process has that is not close-on-exec: what we were started with.
+    pub fn with_inherited(&mut self) -> &mut Self {
+        self.keeps_inherited = true;
         self
     }
 
@@ -161,6 +178,8 @@ impl Spawn {
             umask: self.umask,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
             new_session: self.new_session,
+            terminal: self.terminal,
+            keeps_inherited: self.keeps_inherited,
             die_with_parent: self.die_with_parent,
             parent: Pid::this().as_raw(),
             failed: None,

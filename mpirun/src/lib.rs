@@ -30,6 +30,5 @@ pub mod scan;
 pub mod session;
 pub mod singleton;
 pub mod suggest;
-pub mod terminal;
 pub mod trace;
 pub mod usage;

@@ -13,7 +13,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,6 +176,11 @@ impl Argset {
         if let Some(hosts) = &self.hosts {
             w.hosts(hosts);
         }
+        w.flag(self.pty.is_some());
+        if let Some((columns, lines)) = self.pty {
+            w.u16(columns);
+            w.u16(lines);
+        }
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
@@ -195,6 +200,7 @@ impl Argset {
                 (0..count).map(|_| limit(r)).collect::<Result<_, _>>()?
             },
             hosts: if r.flag()? { Some(r.hosts()?) } else { None },
+            pty: if r.flag()? { Some((r.u16()?, r.u16()?)) } else { None },
         })
     }
 }
@@ -208,6 +214,10 @@ impl Writer {
 
     fn flag(&mut self, yes: bool) {
         self.u8(u8::from(yes));
+    }
+
+    fn u16(&mut self, n: u16) {
+        self.0.extend_from_slice(&n.to_be_bytes());
     }
 
     /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
@@ -288,6 +298,10 @@ impl Reader<'_> {
         }
     }
 
+    fn u16(&mut self) -> Result<u16, InvalidSpec> {
+        self.take().map(u16::from_be_bytes)
+    }
+
     fn u32(&mut self) -> Result<u32, InvalidSpec> {
         self.take().map(u32::from_be_bytes)
     }
@@ -366,6 +380,7 @@ mod tests {
                 umask: 0o22,
                 limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
                 hosts: Some(vec![HostWish { name: "h3".into(), slots: None }]),
+                pty: Some((132, 43)),
             }],
             environments: vec![vec![variable], vec![]],
             alias: Some("name".into()),

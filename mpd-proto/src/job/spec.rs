@@ -83,6 +83,8 @@ pub struct Argset {
     pub limits: Vec<Limit>,
     /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; none: the job's.
     pub hosts: Option<Vec<HostWish>>,
+    /// Columns and lines of the terminal that each rank runs on, if they do.
+    pub pty: Option<(u16, u16)>,
 }
 
 /// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".

@@ -8,7 +8,7 @@ use std::path::Path;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, Binding, Bytes, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
@@ -152,7 +152,13 @@ fn spawn_of(
 ) -> Result<Spawn, String> {
     let Whose { spec, order, .. } = whose;
     let nul = |_| "a NUL byte in the job".to_owned();
-    let argv = std::iter::once(&argset.program).chain(&argset.args).cloned();
+    let mut path = program.path.clone();
+    let mut argv: Vec<Bytes> =
+        std::iter::once(&argset.program).chain(&argset.args).cloned().collect();
+    if let Some(size) = argset.pty {
+        let wrapper = locate::wrapper()?;
+        argv = on_terminal(&wrapper, size, std::mem::replace(&mut path, wrapper.clone()), argv);
+    }
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
     // Intel's library needs to be told that spawning is possible.
@@ -177,12 +183,27 @@ fn spawn_of(
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let mut spawn = Spawn::new(&program.path, argv, environment).map_err(nul)?;
-    spawn.script(program.script);
+    let mut spawn = Spawn::new(&path, argv, environment).map_err(nul)?;
+    spawn.script(program.script && argset.pty.is_none());
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
     spawn.in_our_session().die_with_parent();
     Ok(spawn)
+}
+
+/// The words that run the program at `path`, with `argv`, on a terminal of its own.
+fn on_terminal(
+    wrapper: &[u8],
+    (columns, lines): (u16, u16),
+    path: Bytes,
+    argv: Vec<Bytes>,
+) -> Vec<Bytes> {
+    let mut argv = argv.into_iter();
+    let name = argv.next().unwrap_or_default();
+    let size = format!("{columns}x{lines}").into_bytes();
+    let options =
+        [wrapper.to_vec(), b"--size".into(), size, b"--name".into(), name, b"--".into(), path];
+    options.into_iter().chain(argv).collect()
 }
 
 fn is_ours(variable: &[u8]) -> bool {
