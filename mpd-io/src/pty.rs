@@ -95,7 +95,7 @@ impl Pty {
     /// # Errors
     /// The system's.
     pub fn set_size(&self, size: Size) -> io::Result<()> {
-        raw::set_window_size(self.keys.as_raw_fd(), size)
+        resize(self.keys.as_fd(), size)
     }
 
     /// The process group in the foreground.
@@ -175,6 +175,14 @@ fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
 pub fn size_of(descriptors: &[BorrowedFd<'_>]) -> Option<Size> {
     let mut sizes = descriptors.iter().filter_map(|fd| raw::window_size(fd.as_raw_fd()));
     sizes.find(|&(columns, lines)| columns > 0 && lines > 0)
+}
+
+/// Sets the size of a terminal, as its emulator does.
+///
+/// # Errors
+/// The system's.
+pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
+    raw::set_window_size(terminal.as_raw_fd(), size)
 }
 
 /// The size that `COLUMNS` and `LINES` say, or the usual one.

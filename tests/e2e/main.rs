@@ -48,3 +48,4 @@ mod suite;
 mod terminal;
 mod timeline;
 mod usage;
+mod wrapper;
