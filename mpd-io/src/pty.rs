@@ -171,9 +171,9 @@ fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// The size of the terminal that is open at the first of these that is one.
-pub fn size_of(descriptors: &[BorrowedFd<'_>]) -> Option<Size> {
-    let mut sizes = descriptors.iter().filter_map(|fd| raw::window_size(fd.as_raw_fd()));
+/// The size of the terminal at our standard input, else output, else error.
+pub fn own_size() -> Option<Size> {
+    let mut sizes = (0..=2).filter_map(raw::window_size);
     sizes.find(|&(columns, lines)| columns > 0 && lines > 0)
 }
 

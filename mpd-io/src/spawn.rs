@@ -39,6 +39,8 @@ pub struct Extra<'a> {
     pub variables: &'a [CString],
     /// The CPUs that the child may use; none: as this process.
     pub cpus: Option<&'a CpuMask>,
+    /// A descriptor behind those that all have.
+    pub further: Option<BorrowedFd<'a>>,
 }
 
 /// Why a child did not start.
@@ -151,9 +153,10 @@ impl Spawn {
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<Pid, SpawnError> {
         let mut moved: Vec<OwnedFd> = Vec::new();
-        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len());
-        let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
-        for (to, from) in (0..).zip(descriptors) {
+        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len() + 1);
+        let count = descriptors.len() + usize::from(extra.further.is_some());
+        let count = RawFd::try_from(count).unwrap_or(RawFd::MAX);
+        for (to, from) in (0..).zip(descriptors.iter().copied().chain(extra.further)) {
             let mut from_number = from.as_raw_fd();
             if from_number < count {
                 let fd = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))
@@ -236,7 +239,7 @@ mod tests {
             Spawn::new(b"/bin/sh", ["sh", "-c", script], ["A=1", "PATH=/bin:/usr/bin"]).unwrap();
         spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
         let variables = [CString::new("B=2").unwrap()];
-        let (text, status) = run(&spawn, Extra { variables: &variables, cpus: None });
+        let (text, status) = run(&spawn, Extra { variables: &variables, ..Extra::default() });
         assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");

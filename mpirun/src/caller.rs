@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -70,9 +69,7 @@ impl Caller {
 }
 
 fn terminal_size() -> (u16, u16) {
-    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-    pty::size_of(&[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
-        .unwrap_or_else(pty::size_of_environment)
+    pty::own_size().unwrap_or_else(pty::size_of_environment)
 }
 
 /// All limits of this process, in the order of the kernel's numbers.

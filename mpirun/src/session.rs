@@ -10,6 +10,7 @@ use mio::{Events, Interest as Watch, Poll, Token};
 use mpd_io::clock::Clock;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
+use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
 use mpd_proto::frame::{self, Kind};
@@ -70,6 +71,8 @@ struct Session {
     closed: bool,
     signals: Signals,
     had_terminal: bool,
+    /// Whether ranks have terminals, which follow ours.
+    has_pty: bool,
     stdin: Option<Stdin>,
     stdin_ready: bool,
     code: Option<u8>,
@@ -105,6 +108,7 @@ pub fn accompany(
         closed: false,
         signals,
         had_terminal: terminal::is_there(),
+        has_pty: spec.argsets.iter().any(|argset| argset.pty.is_some()),
         stdin: None,
         stdin_ready: true,
         code: None,
@@ -168,7 +172,12 @@ impl Session {
                 // Nobody could wake us.
                 continue;
             }
-            self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) });
+            let size = self.has_pty.then(pty::own_size).flatten();
+            self.tell(match (signal, size) {
+                _ if gone => Input::TerminalGone,
+                (libc::SIGWINCH, Some((columns, lines))) => Input::Resized(columns, lines),
+                _ => Input::Signal(signal),
+            });
         }
         self.feed();
         self.run.handle_timeout(self.clock.now());

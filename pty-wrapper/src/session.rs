@@ -1,14 +1,17 @@
 //! The process of one `pty`: its loop and its descriptors.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use mpd_io::adopt_inherited;
 use mpd_io::input::Input;
 use mpd_io::output::Output;
 use mpd_io::pty::{self, Mode, Pty, RawTerminal, Settings};
@@ -66,6 +69,7 @@ pub enum Ending {
 /// # Errors
 /// When there is no terminal to be had for it, or ours cannot be used.
 pub fn run(cli: &Cli) -> Result<Ending> {
+    let window = cli.size_fd.map(adopt_inherited).transpose().context("--size-fd")?.map(File::from);
     let ignored = signals::ignored();
     let wanted = PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let wanted: Vec<i32> = wanted.chain([libc::SIGWINCH, libc::SIGCHLD]).collect();
@@ -77,7 +81,7 @@ pub fn run(cli: &Cli) -> Result<Ending> {
     let settings = Settings {
         like: keyboard.as_ref().map(|keyboard| keyboard.before().clone()),
         processes_output: shows && keyboard.is_some(),
-        size: own_size().unwrap_or_else(|| cli.size()),
+        size: pty::own_size().or_else(|| told_size(window.as_ref())).unwrap_or_else(|| cli.size()),
     };
     let pty = Pty::open(&settings).context("cannot make a terminal")?;
     let program = match start(cli, &pty) {
@@ -89,6 +93,7 @@ pub fn run(cli: &Cli) -> Result<Ending> {
         signals,
         relay: Relay::new(keyboard.is_some()),
         keyboard,
+        window,
         stdin: Some(stdin),
         stdin_ready: true,
         stdout,
@@ -117,9 +122,12 @@ fn own(fd: BorrowedFd<'_>) -> Result<std::os::fd::OwnedFd> {
     fd.try_clone_to_owned().context("cannot use what pty was started with")
 }
 
-fn own_size() -> Option<pty::Size> {
-    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-    pty::size_of(&[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
+/// The size that who started us tells, if it ever changed.
+fn told_size(window: Option<&File>) -> Option<pty::Size> {
+    let mut bytes = [0; 4];
+    window?.read_exact_at(&mut bytes, 0).ok()?;
+    let [a, b, c, d] = bytes;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// The first place in `PATH` where the program can be started, as `execvp` looks for it.
@@ -188,6 +196,8 @@ struct Session {
     relay: Relay,
     /// Our terminal, if standard input is one. Left as it was by drop.
     keyboard: Option<RawTerminal>,
+    /// Where who started us tells its size.
+    window: Option<File>,
     stdin: Option<Input>,
     stdin_ready: bool,
     stdout: Output,
@@ -299,7 +309,8 @@ impl Session {
 
     /// To the new terminal's size that of ours, or the news that somebody has another one.
     fn resize(&self) {
-        match (own_size(), &self.pty) {
+        let size = pty::own_size().or_else(|| told_size(self.window.as_ref()));
+        match (size, &self.pty) {
             (Some(size), Some(pty)) => drop(pty.set_size(size)),
             _ => self.pass_on(Signal::SIGWINCH),
         }

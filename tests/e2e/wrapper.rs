@@ -360,6 +360,29 @@ fn a_prompt_of_a_rank_is_answered_at_a_terminal_and_shown_once() {
 }
 
 #[test]
+fn the_terminals_of_ranks_follow_that_of_mpirun() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.resize(101, 31);
+    let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
+    terminal.enter(&format!("$MPIRUN -n 2 -pty bash -c \"{script}\""));
+    terminal.shows("31 101\n31 101\n");
+    for (columns, lines) in [(77, 13), (200, 60), (101, 31)] {
+        terminal.resize(columns, lines);
+        let text = format!("{lines} {columns}\n");
+        terminal.shows(&text.repeat(2));
+    }
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    terminal.enter("$MPIRUN -n 1 -pty sh -c 'ls /proc/self/fd | tr \"\\n\" \" \"; stty size'");
+    terminal.shows("0 1 2 3 4 31 101\n");
+    terminal.shows_prompt();
+    terminal.leave();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_job_on_terminals_is_interrupted_and_killed_without_trace() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();

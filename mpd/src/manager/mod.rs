@@ -43,6 +43,7 @@ mod stdio;
 mod tidy;
 mod trace;
 mod tree;
+mod window;
 mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -87,6 +88,7 @@ use self::staging::Staging;
 use self::start::{Prepared, Whose};
 use self::tidy::Tidy;
 use self::trace::Trace;
+use self::window::Window;
 use self::worlds::{World, Worlds};
 
 const DAEMON: usize = 0;
@@ -170,6 +172,8 @@ struct Process {
     spawning: Spawning,
     cgroup: Option<Cgroup>,
     null: OwnedFd,
+    /// Of the terminals of ranks, if some have one.
+    window: Option<Window>,
     adoption: Adoption,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
@@ -315,6 +319,7 @@ impl Process {
             machine,
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
+            window: Window::of(&spec)?,
             adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
             pids: vec![0; known],

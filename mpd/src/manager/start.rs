@@ -20,6 +20,9 @@ use super::staging::Staging;
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
 
+/// Number of the descriptor where a rank's terminal finds its size, see [`super::window`].
+const WINDOW_FD: usize = PMI_FD + 1;
+
 /// Descriptors that the manager needs besides those of the ranks.
 const OWN_DESCRIPTORS: u64 = 64;
 
@@ -201,9 +204,11 @@ fn on_terminal(
     let mut argv = argv.into_iter();
     let name = argv.next().unwrap_or_default();
     let size = format!("{columns}x{lines}").into_bytes();
-    let options =
-        [wrapper.to_vec(), b"--size".into(), size, b"--name".into(), name, b"--".into(), path];
-    options.into_iter().chain(argv).collect()
+    let window = WINDOW_FD.to_string().into_bytes();
+    let mut words = vec![wrapper.to_vec(), b"--size".into(), size, b"--size-fd".into(), window];
+    words.extend([b"--name".into(), name, b"--".into(), path]);
+    words.extend(argv);
+    words
 }
 
 fn is_ours(variable: &[u8]) -> bool {
