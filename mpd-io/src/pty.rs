@@ -200,13 +200,16 @@ pub struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Sets it; none if standard input is no terminal. What it shows is left as it comes, unless
+    /// Sets it; none if standard input is no terminal, or one where nobody types, as of a [`Pty`]. What it shows is left as it comes, unless
     /// `processes_output`. In the background this waits until somebody brings us to the foreground.
     ///
     /// # Errors
     /// When it does not let itself be set.
     pub fn open(processes_output: bool) -> io::Result<Option<Self>> {
         let Ok(before) = tcgetattr(io::stdin()) else { return Ok(None) };
+        if before.local_flags.contains(LocalFlags::EXTPROC) {
+            return Ok(None);
+        }
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
         if processes_output {

@@ -354,6 +354,18 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
+/// The wait status of a child that ended or was stopped since the last call, if it did; without waiting.
+/// Those of nix know no real-time signals.
+pub(crate) fn wait_status(pid: libc::pid_t) -> io::Result<Option<c_int>> {
+    let mut status: c_int = 0;
+    // SAFETY: the call writes one int.
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED) } {
+        0 => Ok(None),
+        number if number > 0 => Ok(Some(status)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
 pub(crate) fn raise_default(signal: c_int) {
     // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.

@@ -198,6 +198,33 @@ impl Spawn {
     }
 }
 
+/// What became of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It exited with this code.
+    Exited(u8),
+    /// This signal ended it, which may be a real-time signal.
+    Killed(i32),
+    /// It was stopped.
+    Stopped,
+}
+
+/// What became of a child since the last call, if anything did. One that has ended is reaped.
+///
+/// # Errors
+/// When there is no such child.
+pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
+    Ok(raw::wait_status(child.as_raw())?.map(|status| {
+        if libc::WIFEXITED(status) {
+            Fate::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+        } else if libc::WIFSIGNALED(status) {
+            Fate::Killed(libc::WTERMSIG(status))
+        } else {
+            Fate::Stopped
+        }
+    }))
+}
+
 /// Our own environment, byte for byte, for children that get it unchanged.
 pub fn own_environment() -> Vec<Vec<u8>> {
     std::env::vars_os()

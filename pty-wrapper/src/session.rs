@@ -16,11 +16,10 @@ use mpd_io::input::Input;
 use mpd_io::output::Output;
 use mpd_io::pty::{self, Mode, Pty, RawTerminal, Settings};
 use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::{Extra, Spawn, SpawnError, Step, own_environment};
+use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
 use mpd_io::terminal;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg, raise};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid};
 
 use crate::cli::Cli;
@@ -321,7 +320,7 @@ impl Session {
     }
 
     fn pass_on(&self, signal: Signal) {
-        if self.relay_is_done() {
+        if self.has_ended() {
             return;
         }
         let foreground = self.foreground();
@@ -336,7 +335,7 @@ impl Session {
     }
 
     /// The number of a program that has been reaped may be somebody else's.
-    fn relay_is_done(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.ending.is_some()
     }
 
@@ -354,14 +353,13 @@ impl Session {
         if self.ending.is_some() {
             return Ok(());
         }
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
-        let ending =
-            match waitpid(self.program, Some(flags)).context("cannot wait for the program")? {
-                WaitStatus::Exited(_, code) => Ending::Exit(u8::try_from(code).unwrap_or(u8::MAX)),
-                WaitStatus::Signaled(_, signal, _) => Ending::Signal(signal as i32),
-                WaitStatus::Stopped(..) => return self.stop(),
-                _ => return Ok(()),
-            };
+        let fate = spawn::fate_of(self.program).context("cannot wait for the program")?;
+        let ending = match fate {
+            None => return Ok(()),
+            Some(Fate::Stopped) => return self.stop(),
+            Some(Fate::Exited(code)) => Ending::Exit(code),
+            Some(Fate::Killed(signal)) => Ending::Signal(signal),
+        };
         self.ending = Some(ending);
         self.relay.end_program();
         self.stdin = None;

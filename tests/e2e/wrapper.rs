@@ -47,6 +47,8 @@ fn pty_ends_as_its_program_does() {
         assert_eq!(output.exit_code(), None, "{signal}: {output}");
         output.ended_by(signal).quiet();
     }
+    let realtime = shell(&suite, "kill -40 $$").output();
+    assert_eq!(realtime.exit_code(), None, "{realtime}");
     pty(&suite, ["./nowhere"])
         .output()
         .code(127)
@@ -92,6 +94,8 @@ fn piped_input_is_not_shown_its_end_is_the_end_and_lines_end_as_written() {
         .prints("\u{3}\u{4}\r\u{11}\u{16}\u{7f}x\n");
     pty(&suite, ["sh", "-c", "cat; cat; cat; echo over"]).input("x\n").output().prints("x\nover\n");
     shell(&suite, "cat; echo over").output().prints("over\n");
+    let inner = suite.program("pty");
+    pty(&suite, [&*inner, &inner, "cat"]).input("in\nside").output().prints("in\nside");
     let line = "x".repeat(300_000);
     pty(&suite, ["sh", "-c", "sleep 0.2; wc -c"]).input(line).output().prints("300000\n");
     suite.gone(&[]);
