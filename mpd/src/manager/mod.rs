@@ -306,8 +306,6 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        // Only the root knows all.
-        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -322,7 +320,8 @@ impl Process {
             window: Window::of(&spec)?,
             adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
-            pids: vec![0; known],
+            // Only the root knows all.
+            pids: vec![0; if place == 0 { size as usize } else { 0 }],
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),
