@@ -1,96 +1,255 @@
-//! A terminal for a program that is debugged.
+//! Pseudo-terminals: a pair of ends, what its user set, and the terminal that we run on ourselves.
+//!
+//! A terminal whose bytes come from no terminal is set to `EXTPROC` (RFC 1143): the kernel leaves what
+//! comes in as it is, with no key that means something, whatever the program there sets later and
+//! whenever it does. One thing remains: where lines are read, an end-of-file key that a read finds alone
+//! is the end of the file.
 
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-use nix::pty::{Winsize, openpty};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::termios::{
-    ControlFlags, InputFlags, LocalFlags, OutputFlags, SetArg, SpecialCharacterIndices, tcgetattr,
-    tcsetattr,
+    InputFlags, LocalFlags, OutputFlags, SetArg, SpecialCharacterIndices, Termios, cfmakeraw,
+    tcgetattr, tcsetattr,
 };
-use nix::unistd::ttyname;
+use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 
-/// What programs are told of the size of their terminal.
-const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+use crate::raw;
 
-/// No control character.
-const NONE: u8 = 0;
+/// Columns and lines of a terminal.
+pub type Size = (u16, u16);
 
-/// A terminal: our end of it, and the path by which others open theirs.
+/// What a terminal has that does not tell.
+pub const USUAL_SIZE: Size = (80, 24);
+
+/// How a new terminal is set.
 #[derive(Debug)]
-pub struct Pair {
-    /// Does not block, and dies with exec.
-    pub master: OwnedFd,
-    /// Path of the other end.
-    pub slave: PathBuf,
+pub struct Settings {
+    /// The terminal to take them from; none: bytes come from a pipe or file, so there is no echo.
+    pub like: Option<Termios>,
+    /// Whether ends of lines become carriage return and line feed, as far as `like` has it.
+    pub processes_output: bool,
+    /// Its size.
+    pub size: Size,
 }
 
-/// A new terminal. Its settings last until its other end is closed: whoever opens that makes them again,
-/// see [`make_plain`].
-///
-/// # Errors
-/// Those of the system.
-pub fn open() -> io::Result<Pair> {
-    let pair = openpty(&SIZE, None)?;
-    let path = ttyname(&pair.slave)?;
-    fcntl(&pair.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    fcntl(&pair.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(Pair { master: pair.master, slave: path })
+/// What keys mean on a terminal now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// Lines are read, and the end-of-file key is the end.
+    pub lines: bool,
+    /// Keys make signals.
+    pub signals: bool,
+    /// The end-of-file key, if there is one.
+    pub end: Option<u8>,
+    /// The key that stops, if there is one.
+    pub suspend: Option<u8>,
 }
 
-/// Has the terminal at `fd` give on bytes as they are, but for input: that is read by lines and has an
-/// end, at Control-D. It echoes nothing, and no byte is a signal.
-///
-/// # Errors
-/// It is no terminal.
-pub fn make_plain(fd: impl AsFd) -> io::Result<()> {
-    let mut settings = tcgetattr(&fd)?;
-    settings.input_flags = InputFlags::empty();
-    settings.output_flags = OutputFlags::empty();
-    settings.control_flags.remove(ControlFlags::CSIZE | ControlFlags::PARENB);
-    settings.control_flags.insert(ControlFlags::CS8);
-    settings.local_flags = LocalFlags::ICANON;
-    settings.control_chars.fill(NONE);
-    settings.control_chars[SpecialCharacterIndices::VEOF as usize] = 4;
-    tcsetattr(&fd, SetArg::TCSANOW, &settings)?;
-    Ok(())
+/// A pseudo-terminal, with both ends open here.
+#[derive(Debug)]
+pub struct Pty {
+    keys: PtyMaster,
+    program: OwnedFd,
 }
 
-/// Whether a read or write failed since nobody has the other end open.
-pub fn is_closed(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EIO)
-}
+impl Pty {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// When the system has none left, or none at all.
+    pub fn open(settings: &Settings) -> io::Result<Self> {
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        let keys = posix_openpt(flags)?;
+        grantpt(&keys)?;
+        unlockpt(&keys)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+        let program = OwnedFd::from(options.open(ptsname_r(&keys)?)?);
+        let terminal = Self { keys, program };
+        let mut termios = match &settings.like {
+            Some(like) => like.clone(),
+            None => piped(tcgetattr(&terminal.program)?),
+        };
+        if !settings.processes_output {
+            termios.output_flags.remove(OutputFlags::OPOST);
+        }
+        tcsetattr(&terminal.program, SetArg::TCSANOW, &termios)?;
+        terminal.set_size(settings.size)?;
+        Ok(terminal)
+    }
 
-impl AsRawFd for Pair {
-    fn as_raw_fd(&self) -> RawFd {
-        self.master.as_raw_fd()
+    /// The end for the program that runs on it.
+    pub fn program(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+
+    /// Sets the size; the processes in the foreground get `SIGWINCH` if that is another one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_size(&self, size: Size) -> io::Result<()> {
+        resize(self.keys.as_fd(), size)
+    }
+
+    /// The process group in the foreground.
+    pub fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(&self.keys).ok().filter(|group| group.as_raw() > 0)
+    }
+
+    /// What keys mean now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn mode(&self) -> io::Result<Mode> {
+        const DISABLED: u8 = 0;
+        let termios = tcgetattr(&self.program)?;
+        let flags = termios.local_flags;
+        let key = |index: SpecialCharacterIndices| {
+            Some(termios.control_chars[index as usize]).filter(|&key| key != DISABLED)
+        };
+        Ok(Mode {
+            lines: flags.contains(LocalFlags::ICANON),
+            signals: flags.contains(LocalFlags::ISIG),
+            end: key(SpecialCharacterIndices::VEOF),
+            suspend: key(SpecialCharacterIndices::VSUSP),
+        })
+    }
+
+    /// Whether all that was written here has been read there, but for the beginning of a line where
+    /// lines are read. When a program has read nearly all, this end becomes writable anew.
+    pub fn is_read(&self) -> bool {
+        // To be asked first: it has the kernel move what is on its way.
+        let mut fds = [PollFd::new(self.program.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+            && raw::readable_bytes(self.program.as_raw_fd()).is_ok_and(|count| count == 0)
+    }
+
+    /// Reads what the program wrote.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is nothing, or the system's.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        retry(|| read(&self.keys, buffer))
+    }
+
+    /// Writes as much as fits now.
+    ///
+    /// # Errors
+    /// `WouldBlock`, or the system's.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        retry(|| write(&self.keys, bytes))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs::{File, OpenOptions};
-    use std::io::{Read as _, Write as _};
+impl AsRawFd for Pty {
+    fn as_raw_fd(&self) -> RawFd {
+        self.keys.as_raw_fd()
+    }
+}
 
-    use super::*;
+/// For bytes that nobody types: see the module.
+fn piped(mut termios: Termios) -> Termios {
+    termios.input_flags.insert(InputFlags::IUTF8);
+    termios.local_flags.remove(LocalFlags::ECHO);
+    termios.local_flags.insert(LocalFlags::EXTPROC);
+    termios
+}
 
-    #[test]
-    fn a_plain_terminal_gives_bytes_on_as_they_are_and_lines_of_input_with_an_end() {
-        let pair = open().unwrap();
-        let mut slave = OpenOptions::new().read(true).write(true).open(&pair.slave).unwrap();
-        make_plain(&slave).unwrap();
-        let mut master = File::from(pair.master);
-        slave.write_all(b"a\nb\x03\r\n").unwrap();
-        let mut bytes = [0; 16];
-        assert_eq!(master.read(&mut bytes).unwrap(), 6);
-        assert_eq!(&bytes[..6], b"a\nb\x03\r\n");
-        master.write_all(b"in\x03\x7f\n\x04").unwrap();
-        assert_eq!(slave.read(&mut bytes).unwrap(), 5);
-        assert_eq!(slave.read(&mut bytes).unwrap(), 0);
-        assert_eq!(master.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        drop(slave);
-        assert!(is_closed(&master.read(&mut bytes).unwrap_err()));
+fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// The size of the terminal at our standard input, else output, else error.
+pub fn own_size() -> Option<Size> {
+    let mut sizes = (0..=2).filter_map(raw::window_size);
+    sizes.find(|&(columns, lines)| columns > 0 && lines > 0)
+}
+
+/// Sets the size of a terminal, as its emulator does.
+///
+/// # Errors
+/// The system's.
+pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
+    raw::set_window_size(terminal.as_raw_fd(), size)
+}
+
+/// The size that `COLUMNS` and `LINES` say, or the usual one.
+pub fn size_of_environment() -> Size {
+    let number = |name| std::env::var(name).ok()?.parse().ok().filter(|&n: &u16| n > 0);
+    let (columns, lines) = USUAL_SIZE;
+    (number("COLUMNS").unwrap_or(columns), number("LINES").unwrap_or(lines))
+}
+
+/// The terminal at our standard input, which passes keys on as they are until this is dropped.
+#[derive(Debug)]
+pub struct RawTerminal {
+    before: Termios,
+    raw: Termios,
+}
+
+impl RawTerminal {
+    /// Sets it; none if standard input is no terminal, or one where nobody types, as of a [`Pty`]. What it shows is left as it comes, unless
+    /// `processes_output`. In the background this waits until somebody brings us to the foreground.
+    ///
+    /// # Errors
+    /// When it does not let itself be set.
+    pub fn open(processes_output: bool) -> io::Result<Option<Self>> {
+        let Ok(before) = tcgetattr(io::stdin()) else { return Ok(None) };
+        if before.local_flags.contains(LocalFlags::EXTPROC) {
+            return Ok(None);
+        }
+        let mut raw = before.clone();
+        cfmakeraw(&mut raw);
+        if processes_output {
+            raw.output_flags = before.output_flags;
+        }
+        let terminal = Self { before, raw };
+        terminal.enter()?;
+        Ok(Some(terminal))
+    }
+
+    /// As it was before.
+    pub fn before(&self) -> &Termios {
+        &self.before
+    }
+
+    /// Sets it again.
+    ///
+    /// # Errors
+    /// When it does not let itself be set.
+    pub fn enter(&self) -> io::Result<()> {
+        loop {
+            match tcsetattr(io::stdin(), SetArg::TCSANOW, &self.raw) {
+                Err(Errno::EINTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Leaves it as it was, unless it belongs to others now.
+    pub fn leave(&self) {
+        // Without a controlling terminal there is no foreground.
+        let is_of_others = tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp());
+        if !is_of_others {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
+        }
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Plan<'a> {
     pub(crate) cpus: &'a [c_ulong],
     /// A session of its own, instead of a process group of its own in ours.
     pub(crate) new_session: bool,
+    /// Descriptor 0 becomes the controlling terminal of the new session.
+    pub(crate) terminal: bool,
+    /// What is open here and not close-on-exec is open there too, besides the given ones.
+    pub(crate) keeps_inherited: bool,
     pub(crate) die_with_parent: bool,
     pub(crate) parent: libc::pid_t,
     /// Whose descendants may trace the child where others may not; 0: nobody's.
@@ -43,6 +47,8 @@ pub enum Step {
     Session,
     /// A descriptor to its number.
     Descriptors,
+    /// A controlling terminal.
+    Terminal,
     /// A resource limit, by the kernel's number.
     Limit(u8),
     /// The CPUs that it may use.
@@ -246,6 +252,12 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
         }
         place_descriptors(plan.descriptors)?;
+        if !plan.keeps_inherited {
+            close_others(plan.descriptors.len());
+        }
+        if plan.terminal {
+            check(Step::Terminal, libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+        }
         if let Some(umask) = plan.umask {
             libc::umask(umask);
         }
@@ -269,19 +281,23 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
     Ok(())
 }
 
-/// Puts every descriptor at its number and closes all others.
+/// Puts every descriptor at its number.
 fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
-    let first_free = c_int::try_from(wanted.len()).unwrap_or(c_int::MAX);
     for &(from, to) in wanted {
         // SAFETY: system calls on numbers. A source that stands in the way of a later target was
-        // moved out of the way by the caller (see `Spawn::start`): sources are all >= first_free.
+        // moved out of the way by the caller (see `Spawn::start`): sources are all behind the targets.
         let result = unsafe { libc::dup2(from, to) };
         check(Step::Descriptors, result)?;
     }
-    // SAFETY: as above.
+    Ok(())
+}
+
+/// Closes all descriptors but the first `count`.
+fn close_others(count: usize) {
+    let first_free = c_int::try_from(count).unwrap_or(c_int::MAX);
+    // SAFETY: a system call on numbers.
     unsafe { libc::syscall(libc::SYS_close_range, first_free, c_int::MAX, 0) };
     // Without it (old kernels, filters) only what we inherited open ourselves would remain.
-    Ok(())
 }
 
 /// Runs the program; returns errno if that fails.
@@ -360,6 +376,31 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
+/// The wait status of a child that ended or was stopped since the last call, if it did; without waiting.
+/// Those of nix know no real-time signals.
+pub(crate) fn wait_status(pid: libc::pid_t) -> io::Result<Option<c_int>> {
+    let mut status: c_int = 0;
+    // SAFETY: the call writes one int.
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED) } {
+        0 => Ok(None),
+        number if number > 0 => Ok(Some(status)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
+pub(crate) fn raise_default(signal: c_int) {
+    // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        let mut this: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut this);
+        libc::sigaddset(&raw mut this, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const this, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
 /// Columns and lines of the terminal open at `fd`.
 pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
     // SAFETY: winsize is plain data, and the call writes no more than one.
@@ -368,6 +409,25 @@ pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
         let result = libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size);
         (result == 0).then_some((size.ws_col, size.ws_row))
     }
+}
+
+/// Sets columns and lines of the terminal open at `fd`; whoever runs in its foreground is told.
+pub(crate) fn set_window_size(fd: RawFd, (columns, lines): (u16, u16)) -> io::Result<()> {
+    let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call reads one winsize.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCSWINSZ, &raw const size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Bytes that a read of the terminal open at `fd` would give now.
+pub(crate) fn readable_bytes(fd: RawFd) -> io::Result<usize> {
+    let mut count: c_int = 0;
+    // SAFETY: the call writes one int.
+    let result = unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
 }
 
 /// Gives memory that is free in the middle of the heap back to the system, where the allocator can.

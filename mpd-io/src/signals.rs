@@ -1,12 +1,43 @@
 //! Signals as events of the loop: the handler does no more than note the number and wake the loop.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::Pid;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
+
+use crate::raw;
+
+/// The mask of signals that this process ignores, as `/proc` tells it; bit 0 is signal 1.
+pub fn ignored() -> u64 {
+    mask_of(Pid::this(), "SigIgn:")
+}
+
+/// Whether that signal has its default effect on a process.
+pub fn is_default(pid: Pid, signal: Signal) -> bool {
+    let masks = mask_of(pid, "SigIgn:") | mask_of(pid, "SigCgt:");
+    masks >> (signal as i32 - 1) & 1 == 0
+}
+
+fn mask_of(pid: Pid, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix(name));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Ends this process by a signal, as a child of it was, without a core of our own. Returns if the signal
+/// ends nobody.
+pub fn die_of(signal: i32) {
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    // Where cores go to a program, the limit does not count.
+    let _ = nix::sys::prctl::set_dumpable(false);
+    raw::raise_default(signal);
+}
 
 /// The signals a process wants to hear of. The descriptor is readable when some are waiting.
 #[derive(Debug)]

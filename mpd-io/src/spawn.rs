@@ -1,7 +1,7 @@
 //! Starting a child process: one way, for ranks and for managers.
 //!
 //! The child leads a session or process group of its own, dies with its parent if asked, has exactly the descriptors it
-//! was given, default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
+//! was given (a wrapper's also those that the wrapper was started with), default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
 
 use std::ffi::{CString, NulError, c_char};
 use std::io;
@@ -29,6 +29,8 @@ pub struct Spawn {
     tracer: Option<Pid>,
     script: bool,
     new_session: bool,
+    terminal: bool,
+    keeps_inherited: bool,
 }
 
 /// What differs from one child of a [`Spawn`] to the next.
@@ -38,6 +40,8 @@ pub struct Extra<'a> {
     pub variables: &'a [CString],
     /// The CPUs that the child may use; none: as this process.
     pub cpus: Option<&'a CpuMask>,
+    /// A descriptor behind those that all have.
+    pub further: Option<BorrowedFd<'a>>,
 }
 
 /// Why a child did not start.
@@ -82,6 +86,8 @@ impl Spawn {
             tracer: None,
             script: false,
             new_session: true,
+            terminal: false,
+            keeps_inherited: false,
         })
     }
 
@@ -118,6 +124,19 @@ impl Spawn {
         self
     }
 
+    /// Its descriptor 0, a terminal that no session has, becomes that of its session.
+    pub fn on_terminal(&mut self) -> &mut Self {
+        self.new_session = true;
+        self.terminal = true;
+        self
+    }
+
+    /// It also has what this process has that is not close-on-exec: what we were started with.
+    pub fn with_inherited(&mut self) -> &mut Self {
+        self.keeps_inherited = true;
+        self
+    }
+
     /// The kernel kills the child when this process dies.
     pub fn die_with_parent(&mut self) -> &mut Self {
         self.die_with_parent = true;
@@ -142,9 +161,10 @@ impl Spawn {
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<Pid, SpawnError> {
         let mut moved: Vec<OwnedFd> = Vec::new();
-        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len());
-        let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
-        for (to, from) in (0..).zip(descriptors) {
+        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len() + 1);
+        let count = descriptors.len() + usize::from(extra.further.is_some());
+        let count = RawFd::try_from(count).unwrap_or(RawFd::MAX);
+        for (to, from) in (0..).zip(descriptors.iter().copied().chain(extra.further)) {
             let mut from_number = from.as_raw_fd();
             if from_number < count {
                 let fd = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))
@@ -169,6 +189,8 @@ impl Spawn {
             umask: self.umask,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
             new_session: self.new_session,
+            terminal: self.terminal,
+            keeps_inherited: self.keeps_inherited,
             die_with_parent: self.die_with_parent,
             parent: Pid::this().as_raw(),
             tracer: self.tracer.map_or(0, Pid::as_raw),
@@ -183,6 +205,33 @@ impl Spawn {
             }
         }
     }
+}
+
+/// What became of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It exited with this code.
+    Exited(u8),
+    /// This signal ended it, which may be a real-time signal.
+    Killed(i32),
+    /// It was stopped.
+    Stopped,
+}
+
+/// What became of a child since the last call, if anything did. One that has ended is reaped.
+///
+/// # Errors
+/// When there is no such child.
+pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
+    Ok(raw::wait_status(child.as_raw())?.map(|status| {
+        if libc::WIFEXITED(status) {
+            Fate::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+        } else if libc::WIFSIGNALED(status) {
+            Fate::Killed(libc::WTERMSIG(status))
+        } else {
+            Fate::Stopped
+        }
+    }))
 }
 
 /// Our own environment, byte for byte, for children that get it unchanged.
@@ -226,7 +275,7 @@ mod tests {
             Spawn::new(b"/bin/sh", ["sh", "-c", script], ["A=1", "PATH=/bin:/usr/bin"]).unwrap();
         spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
         let variables = [CString::new("B=2").unwrap()];
-        let (text, status) = run(&spawn, Extra { variables: &variables, cpus: None });
+        let (text, status) = run(&spawn, Extra { variables: &variables, ..Extra::default() });
         assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");

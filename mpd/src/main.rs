@@ -2,6 +2,7 @@
 //!
 //! Which of the two a process is, is decided here and nowhere else.
 
+mod catch;
 mod cli;
 mod daemon;
 mod debugger;
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     mpd_io::ignore_signal(libc::SIGXFSZ);
     if let Some(words) = cli::words_behind(cli::DEBUGGER) {
         return exit_code(debugger::run(&words));
+    }
+    if let Some(words) = cli::words_behind(cli::CATCHER) {
+        return exit_code(catch::run(&words));
     }
     let cli = Cli::parse();
     let result = match cli.role() {

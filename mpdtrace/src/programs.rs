@@ -5,12 +5,13 @@ use serde::Serialize;
 use crate::cli;
 
 /// Programs of other crates, in the order in which people meet them.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 6] = [
     ("mpd", "Start the MPD daemon of this host"),
     ("mpdboot", "Start a ring of daemons on many hosts"),
     ("mpirun", "Run a parallel program"),
     ("mpiexec", "The same, by the name in the MPI standard"),
     ("mpdexec", "Run a command once on every host of the ring"),
+    ("pty", "Run a program on a terminal of its own"),
 ];
 
 /// A program.

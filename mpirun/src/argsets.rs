@@ -169,6 +169,7 @@ impl<'a> Argsets<'a> {
             spawn_policy: self.job.spawn_policy(),
             adopted: false,
             debug: None,
+            on_crash: None,
         };
         match spec.check() {
             Ok(()) => Ok(spec),
@@ -210,6 +211,7 @@ impl<'a> Argsets<'a> {
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
             hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::wishes(entries)),
+            pty: (own.pty || all.pty).then_some(caller.terminal),
         })
     }
 }
@@ -223,6 +225,7 @@ struct Local {
     directory: Once<PathBuf>,
     path: Once<OsString>,
     umask: Once<u32>,
+    pty: bool,
     limits: Vec<(LimitChange, String)>,
     environment: Choice,
 }
@@ -239,6 +242,10 @@ impl Local {
             Key::Directory => self.directory.set(setting.nonempty()?.into(), setting),
             Key::Path => self.path.set(setting.nonempty()?.into(), setting),
             Key::Umask => self.umask.set(umask(setting)?, setting),
+            Key::Pty => {
+                self.pty = true;
+                Ok(())
+            }
             Key::Limit => {
                 let change: LimitChange = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 let other = self.limits.iter().find(|(c, _)| c.same_resource(&change));

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use mpd_io::pty;
 use mpd_proto::job::{Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
@@ -27,6 +28,8 @@ pub struct Caller {
     pub umask: u32,
     /// All resource limits. Take the snapshot before raising any.
     pub limits: Vec<Limit>,
+    /// Columns and lines of the terminal here, for ranks that get one of their own.
+    pub terminal: (u16, u16),
     /// How large the ring here is. Asked only where that counts: the daemon has to answer.
     pub ring: fn() -> RingSize,
 }
@@ -54,6 +57,7 @@ impl Caller {
             directory,
             umask: mask.bits(),
             limits: limits()?,
+            terminal: terminal_size(),
             ring: ring::size,
         })
     }
@@ -62,6 +66,10 @@ impl Caller {
     pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
         self.environment.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_slice())
     }
+}
+
+fn terminal_size() -> (u16, u16) {
+    pty::own_size().unwrap_or_else(pty::size_of_environment)
 }
 
 /// All limits of this process, in the order of the kernel's numbers.

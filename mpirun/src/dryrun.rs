@@ -39,6 +39,9 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &C
             line(&mut text, "  search", &quoted(&argset.search));
         }
         line(&mut text, "  umask", &format!("{:04o}", argset.umask));
+        if let Some((columns, lines)) = argset.pty {
+            line(&mut text, "  terminal", &format!("{columns}x{lines}"));
+        }
         limit_lines(&mut text, argset, caller);
         let environment = spec.environments.get(argset.environment as usize);
         environment_lines(&mut text, environment.map_or(&[][..], Vec::as_slice), caller);

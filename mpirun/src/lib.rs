@@ -33,6 +33,5 @@ pub mod session;
 pub mod singleton;
 pub mod suggest;
 pub mod target;
-pub mod terminal;
 pub mod trace;
 pub mod usage;

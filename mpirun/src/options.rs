@@ -93,6 +93,8 @@ pub enum Key {
     PrintRankMap,
     /// `-n`.
     Processes,
+    /// `-pty`: each rank on a terminal.
+    Pty,
     /// `-rr`: hosts take ranks in turn.
     RoundRobin,
     /// `-pmi_args`: the one rank is a program that runs already.
@@ -361,6 +363,9 @@ pub static OPTIONS: &[Opt] = {
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
+    opt(Io, Key::Pty, &["pty"], &[],
+        "run each rank of this program on a terminal of its own, of the size of this one: it writes line \
+         by line, prompts and asks as for a person; its two outputs are one; see pty").of(Argset),
     opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
         "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
          get it then wait for its end, instead of finding it empty"),
@@ -421,6 +426,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Defaults, Key::Directory, &["gwdir"], &["DIR"], "as -wdir").of(ALL),
     opt(Defaults, Key::Path, &["gpath"], &["DIRS"], "as -path").of(ALL),
     opt(Defaults, Key::Umask, &["gumask"], &["MASK"], "as -umask").of(ALL),
+    opt(Defaults, Key::Pty, &["gpty"], &[], "as -pty").of(ALL),
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],

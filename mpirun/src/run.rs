@@ -31,6 +31,8 @@ pub enum Input {
     News(JobNews),
     /// A signal came.
     Signal(i32),
+    /// SIGWINCH came, and the terminal has this size: columns, lines.
+    Resized(u16, u16),
     /// SIGHUP came because the terminal is gone.
     TerminalGone,
     /// The job was refused.
@@ -132,6 +134,11 @@ impl Run {
         match input {
             Input::News(news) => self.news(now, news),
             Input::Signal(signal) => self.signal(signal),
+            Input::Resized(columns, lines) => {
+                self.forwarded.insert(SIGWINCH);
+                self.held.retain(|held| !matches!(held, JobInput::Resize { .. }));
+                self.send(JobInput::Resize { columns, lines });
+            }
             Input::TerminalGone if self.settings.adopted => self.signal(SIGHUP),
             Input::TerminalGone => {
                 self.forwarded.insert(SIGHUP);
@@ -360,6 +367,18 @@ mod tests {
     fn started() -> Input {
         let job = JobId::new(1, "h1").unwrap();
         Input::News(JobNews::Started { job, host: "h1".into() })
+    }
+
+    #[test]
+    fn of_sizes_that_came_before_the_job_the_last_one_is_told() {
+        let (size, no) = (1, false);
+        let settings = Settings { size, goes_on: no, verbose: no, adopted: no, hops: no };
+        let mut run = Run::new(settings);
+        assert_eq!(told(&mut run, Input::Resized(80, 24)), []);
+        assert_eq!(told(&mut run, Input::Resized(90, 25)), []);
+        let resize = |columns, lines| Output::Send(JobInput::Resize { columns, lines });
+        assert_eq!(told(&mut run, started()), [resize(90, 25)]);
+        assert_eq!(told(&mut run, Input::Resized(91, 26)), [resize(91, 26)]);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -11,7 +10,9 @@ use mio::{Events, Interest as Watch, Poll, Token};
 use mpd_io::clock::Clock;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
-use mpd_io::signals::Signals;
+use mpd_io::pty;
+use mpd_io::signals::{self, Signals};
+use mpd_io::terminal;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
@@ -21,7 +22,6 @@ use crate::debug::{Desk, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
-use crate::terminal;
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -48,16 +48,9 @@ const CAUGHT: [i32; 9] = [
 /// # Errors
 /// When a signal cannot be caught.
 pub fn catch_signals() -> Result<Signals> {
-    let ignored = ignored_signals();
+    let ignored = signals::ignored();
     let wanted: Vec<i32> = CAUGHT.into_iter().filter(|s| ignored >> (s - 1) & 1 == 0).collect();
     Signals::catch(&wanted).context("cannot catch signals")
-}
-
-/// The mask of signals that we were started with ignored, as `/proc` tells it.
-fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
-    mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// What came of a job.
@@ -79,6 +72,8 @@ struct Session {
     closed: bool,
     signals: Signals,
     had_terminal: bool,
+    /// Whether ranks have terminals, which follow ours.
+    has_pty: bool,
     stdin: Option<Stdin>,
     stdin_ready: bool,
     code: Option<u8>,
@@ -119,6 +114,7 @@ pub fn accompany(
         closed: false,
         signals,
         had_terminal: terminal::is_there(),
+        has_pty: spec.argsets.iter().any(|argset| argset.pty.is_some()),
         stdin: None,
         stdin_ready: true,
         code: None,
@@ -184,12 +180,18 @@ impl Session {
                 // Nobody could wake us.
                 continue;
             }
+            let size = self.has_pty.then(pty::own_size).flatten();
+            let input = match (signal, size) {
+                _ if gone => Input::TerminalGone,
+                (libc::SIGWINCH, Some((columns, lines))) => Input::Resized(columns, lines),
+                _ => Input::Signal(signal),
+            };
             match &mut self.desk {
                 // Before there is a job it has no ranks that could be interrupted.
                 Some(desk) if signal == libc::SIGINT && self.run.job().is_some() => {
                     desk.interrupt(self.clock.now());
                 }
-                _ => self.tell(if gone { Input::TerminalGone } else { Input::Signal(signal) }),
+                _ => self.tell(input),
             }
         }
         self.feed();

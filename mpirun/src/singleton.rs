@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mpd_io::farend::FarEnd;
 use mpd_io::pidfd::Pidfd;
+use mpd_io::terminal;
 use mpd_proto::RankSet;
 use mpd_proto::job::JobSpec;
 use nix::unistd::{Pid, geteuid};
@@ -22,7 +23,6 @@ use pmi_proto::singleton;
 
 use crate::options::Key;
 use crate::scan::{Section, Setting};
-use crate::terminal;
 use crate::usage::Usage;
 
 /// What stands in a specification until it is known which program called.

@@ -49,3 +49,4 @@ mod suite;
 mod terminal;
 mod timeline;
 mod usage;
+mod wrapper;

@@ -63,6 +63,12 @@ impl Terminal {
         master.write_all(keys.as_bytes()).expect("writing to a terminal");
     }
 
+    /// Drags the corner of its window.
+    pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
+        let master = self.master.as_ref().expect("the terminal is there until the end");
+        mpd_io::pty::resize(master.as_fd(), (columns, lines)).expect("the size of a terminal");
+    }
+
     /// Types a command and the return key.
     pub(crate) fn enter(&mut self, command: &str) {
         self.press(&format!("{command}\n"));

@@ -52,6 +52,7 @@ impl JobSpec {
         w.choice(&SpawnPolicy::ALL, self.spawn_policy);
         w.flag(self.adopted);
         Debug::encode(self.debug.as_ref(), &mut w);
+        w.option(self.on_crash.as_deref());
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -97,6 +98,7 @@ impl JobSpec {
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let adopted = r.flag()?;
         let debug = Debug::decode(&mut r)?;
+        let on_crash = r.option()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -125,6 +127,7 @@ impl JobSpec {
             spawn_policy,
             adopted,
             debug,
+            on_crash,
         })
     }
 }
@@ -180,6 +183,11 @@ impl Argset {
         if let Some(hosts) = &self.hosts {
             w.hosts(hosts);
         }
+        w.flag(self.pty.is_some());
+        if let Some((columns, lines)) = self.pty {
+            w.u16(columns);
+            w.u16(lines);
+        }
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
@@ -199,6 +207,7 @@ impl Argset {
                 (0..count).map(|_| limit(r)).collect::<Result<_, _>>()?
             },
             hosts: if r.flag()? { Some(r.hosts()?) } else { None },
+            pty: if r.flag()? { Some((r.u16()?, r.u16()?)) } else { None },
         })
     }
 }
@@ -212,6 +221,10 @@ impl Writer {
 
     fn flag(&mut self, yes: bool) {
         self.u8(u8::from(yes));
+    }
+
+    fn u16(&mut self, n: u16) {
+        self.0.extend_from_slice(&n.to_be_bytes());
     }
 
     /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
@@ -292,6 +305,10 @@ impl Reader<'_> {
         }
     }
 
+    fn u16(&mut self) -> Result<u16, InvalidSpec> {
+        self.take().map(u16::from_be_bytes)
+    }
+
     pub(super) fn u32(&mut self) -> Result<u32, InvalidSpec> {
         self.take().map(u32::from_be_bytes)
     }
@@ -370,6 +387,7 @@ mod tests {
                 umask: 0o22,
                 limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
                 hosts: Some(vec![HostWish { name: "h3".into(), slots: None }]),
+                pty: Some((132, 43)),
             }],
             environments: vec![vec![variable], vec![]],
             alias: Some("name".into()),
@@ -402,6 +420,7 @@ mod tests {
             spawn_policy: SpawnPolicy::Pack,
             adopted: true,
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
+            on_crash: Some(b"gdb".to_vec()),
         }
     }
 

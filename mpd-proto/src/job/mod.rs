@@ -2,6 +2,7 @@
 //! `mpirun`.
 
 mod codec;
+mod crash;
 mod debug;
 mod digest;
 mod failure;
@@ -12,6 +13,7 @@ mod wish;
 mod world;
 
 pub use codec::InvalidSpec;
+pub use crash::{Crash, MAX_STACK, MAX_STACKS};
 pub use debug::Debug;
 pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};

@@ -63,6 +63,8 @@ pub struct JobSpec {
     pub adopted: bool,
     /// The debugger that the ranks run under.
     pub debug: Option<Debug>,
+    /// Programs that crash are caught, and this debugger says where they were.
+    pub on_crash: Option<Bytes>,
 }
 
 /// One program and the ranks that run it.
@@ -86,6 +88,8 @@ pub struct Argset {
     pub limits: Vec<Limit>,
     /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; none: the job's.
     pub hosts: Option<Vec<HostWish>>,
+    /// Columns and lines of the terminal that each rank runs on, if they do.
+    pub pty: Option<(u16, u16)>,
 }
 
 /// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".

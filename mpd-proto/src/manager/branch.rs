@@ -213,6 +213,10 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::SignalProcesses(signal));
             }
+            Down::Resize { columns, lines } if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::Resize(columns, lines));
+            }
             Down::Stop { round } if self.phase == Phase::Running => {
                 self.round = round;
                 self.pass_down(down);

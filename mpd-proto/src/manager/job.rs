@@ -37,6 +37,7 @@ const SIGQUIT: u8 = 3;
 pub(super) const SIGKILL: u8 = 9;
 pub(super) const SIGTERM: u8 = 15;
 pub(super) const SIGTSTP: u8 = 20;
+const SIGWINCH: u8 = 28;
 
 /// What the root wants.
 #[derive(Debug)]
@@ -254,6 +255,12 @@ impl Job {
             self.parting.get_or_insert(signal);
             self.hurry(now);
         }
+    }
+
+    /// Of sizes that came before all ranks were there the last one counts.
+    pub(super) fn resize(&mut self, now: Time, command: Down) {
+        self.early.retain(|early| !matches!(early, Down::Resize { .. }));
+        self.signal(now, SIGWINCH, command);
     }
 
     /// `^C` or a hang-up.

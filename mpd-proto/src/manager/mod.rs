@@ -102,6 +102,8 @@ pub enum Input {
     Signal(u8),
     /// The same for the ranks' own processes, without the others of their groups.
     SignalProcesses(u8),
+    /// The console's terminal has another size: columns, lines.
+    Resize(u16, u16),
     /// `^C`.
     Interrupt,
     /// The terminal is gone.
@@ -191,6 +193,9 @@ pub enum Output {
     SignalRanks(u8),
     /// Send the signal to the process of every rank that lives, and to nobody else of its group.
     SignalProcesses(u8),
+    /// The terminals of ranks have this size from now on: columns, lines. Send SIGWINCH as for
+    /// [`Output::SignalRanks`].
+    Resize(u16, u16),
     /// Stop every descendant, then say [`Input::TreeStopped`].
     StopTree,
     /// Continue every descendant.
@@ -330,6 +335,9 @@ impl Manager {
             }
             Input::SignalProcesses(signal) => {
                 self.at_root(|job| job.signal(now, signal, Down::SignalProcesses { signal }));
+            }
+            Input::Resize(columns, lines) => {
+                self.at_root(|job| job.resize(now, Down::Resize { columns, lines }));
             }
             Input::Interrupt => self.at_root(|job| job.interrupt(now, SIGINT)),
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),

@@ -296,6 +296,13 @@ pub enum JobInput {
         /// Its number.
         signal: u8,
     },
+    /// The terminal has another size: send SIGWINCH likewise, and let terminals of ranks follow.
+    Resize {
+        /// Its columns.
+        columns: u16,
+        /// Its lines.
+        lines: u16,
+    },
     /// `^C`: interrupt now, terminate and kill after graces; the second one kills at once.
     Interrupt,
     /// The terminal is gone: end the job.

@@ -161,6 +161,13 @@ pub enum Down {
         /// Its number.
         signal: u8,
     },
+    /// The terminals of ranks have this size from now on; send SIGWINCH as a [`Down::Signal`].
+    Resize {
+        /// Columns.
+        columns: u16,
+        /// Lines.
+        lines: u16,
+    },
     /// Stop every process; answered by [`Up::Stopped`] of the same round.
     Stop {
         /// Counted by the root.

@@ -44,6 +44,7 @@ fn program(size: u32, hosts: Option<&str>) -> Argset {
         umask: 0,
         limits: Vec::new(),
         hosts: hosts.map(list),
+        pty: None,
     }
 }
 

@@ -20,7 +20,7 @@ use mpd_io::clock::Clock;
 use mpd_io::outgoing::Outgoing;
 use mpd_io::output::Output as Stream;
 use mpd_io::passing::{self, Passed};
-use mpd_io::pty;
+use mpd_io::plain_terminal;
 use mpd_io::signals::Signals;
 use mpd_proto::debug::driver::{Driver, Input, Output, Setup};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     let control = adopt_inherited(CONTROL).ok();
     let watched: Vec<i32> = PASSED_ON.into_iter().chain([libc::SIGTERM, libc::SIGCHLD]).collect();
     let signals = Signals::catch(&watched).context("cannot catch signals")?;
-    let terminal = pty::open().context("no terminal for the program")?;
+    let terminal = plain_terminal::open().context("no terminal for the program")?;
     let variable = |name: &str| {
         let value = std::env::var_os(name).map(OsString::into_vec);
         (name.as_bytes().to_vec(), value)
@@ -290,7 +290,7 @@ impl Process {
                 return true;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
-            Err(error) => self.terminal_is_open &= !pty::is_closed(&error),
+            Err(error) => self.terminal_is_open &= !plain_terminal::is_closed(&error),
         }
         false
     }

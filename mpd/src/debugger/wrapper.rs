@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::passing::{self, Passed};
-use mpd_io::{adopt_inherited, place_for_exec, pty};
+use mpd_io::{adopt_inherited, place_for_exec, plain_terminal};
 
 /// The number of the socket over which the driver passes PMI connections.
 pub(super) const SOCKET_VARIABLE: &str = "MPD_DEBUGGEE_FD";
@@ -19,7 +19,7 @@ const PMI_VARIABLE: &str = "PMI_FD";
 pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     let Some((program, arguments)) = words.split_first() else { bail!("no program to execute") };
     // One whose input is redirected has other settings to care for.
-    let _ = pty::make_plain(std::io::stdin());
+    let _ = plain_terminal::make_plain(std::io::stdin());
     let mut command = Command::new(program);
     command.args(arguments).env_remove(SOCKET_VARIABLE);
     match newest_connection() {

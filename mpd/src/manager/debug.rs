@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 
 use mpd_io::passing::pass;
-use mpd_proto::job::{Argset, Debug, Failure};
 use mpd_proto::manager::Input;
 use mpd_proto::message::MAX_DEBUG_LINE;
 use mpd_proto::{Rank, RankSet};
@@ -13,7 +12,7 @@ use pmi_proto::Session;
 
 use super::clients::{Client, Pmi};
 use super::worlds::World;
-use super::{Process, Timer, locate};
+use super::{Process, Timer};
 
 /// Bytes that may wait for a driver that does not read.
 const MAX_WAITING: usize = 8 * MAX_DEBUG_LINE;
@@ -133,31 +132,4 @@ impl Process {
         let pmi = driver.connect()?;
         client.watch_pmi(self.poll.registry(), token, pmi)
     }
-}
-
-/// What is executed in place of a rank's program: this executable, as the driver of the debugger of this
-/// host.
-///
-/// # Errors
-/// There is no debugger.
-pub(super) fn arguments(
-    debug: &Debug,
-    argset: &Argset,
-    (rank, program): (Rank, &[u8]),
-) -> Result<Vec<Vec<u8>>, Failure> {
-    let wanted = Argset { program: debug.gdb.clone(), ..argset.clone() };
-    let gdb = locate::program(&wanted).map_err(|unusable| {
-        let gdb = String::from_utf8_lossy(&debug.gdb);
-        let problem = format!(
-            "cannot execute the debugger {gdb}: {}; install it, or name another one with -gdb-path",
-            unusable.problem
-        );
-        Failure::Suite { problem }
-    })?;
-    let mut words = vec![b"mpdgdb".to_vec(), b"--debugger".to_vec(), gdb.path];
-    match debug.attach.get(rank.index()) {
-        Some(pid) => words.extend([b"--attach".to_vec(), pid.to_string().into_bytes()]),
-        None => words.extend(std::iter::once(program.to_vec()).chain(argset.args.iter().cloned())),
-    }
-    Ok(words)
 }

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use super::clients::{Client, End, Given, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
 use super::outputs::plain;
+use super::window::Window;
 use super::{ADOPTED, CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
 
 impl Process {
@@ -269,7 +270,9 @@ impl Process {
         let variables =
             start::variables_of((&world.spec, &self.order), world.numbers.own(rank), local);
         let cpus = CpuMask::of(world.bindings.cpus(local));
-        let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
+        let has_terminal = world.spec.argsets[world.argset_of(rank)].pty.is_some();
+        let window = self.window.as_ref().filter(|_| has_terminal).map(Window::as_fd);
+        let extra = Extra { variables: &variables, cpus: cpus.as_ref(), further: window };
         let debugged = is_first && self.spec.debug.is_some();
         let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);

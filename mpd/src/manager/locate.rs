@@ -71,6 +71,24 @@ pub(crate) fn at(path: &Path) -> Result<Program, Unusable> {
     Ok(Program { path: path.as_os_str().as_bytes().to_vec(), script })
 }
 
+/// The program that gives a rank its terminal: beside our own, or in our `PATH`.
+///
+/// # Errors
+/// That there is none, for people.
+pub(crate) fn wrapper() -> Result<Vec<u8>, String> {
+    const NAME: &str = "pty";
+    let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_owned()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = own.clone().into_iter().chain(std::env::split_paths(&path));
+    let found = places.map(|place| place.join(NAME)).find(|path| check(path).is_ok());
+    found.map(|path| path.into_os_string().into_vec()).ok_or_else(|| {
+        let own = own.map_or_else(String::new, |own| format!(" in {} nor", own.display()));
+        format!(
+            "-pty needs the program {NAME}, which is neither{own} in PATH of mpd: install it there"
+        )
+    })
+}
+
 /// Whether the program may be executed; if so, whether it is a script without interpreter line.
 fn check(path: &Path) -> Result<bool, Unusable> {
     let unusable = |e: Errno| Unusable {
@@ -148,6 +166,7 @@ mod tests {
             umask: 0,
             limits: vec![],
             hosts: None,
+            pty: None,
         }
     }
 

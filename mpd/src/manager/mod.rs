@@ -45,7 +45,9 @@ mod stdio;
 mod tidy;
 mod trace;
 mod tree;
+mod window;
 mod worlds;
+mod wrap;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -89,6 +91,7 @@ use self::staging::Staging;
 use self::start::{Prepared, Whose};
 use self::tidy::Tidy;
 use self::trace::Trace;
+use self::window::Window;
 use self::worlds::{World, Worlds};
 
 const DAEMON: usize = 0;
@@ -172,6 +175,8 @@ struct Process {
     spawning: Spawning,
     cgroup: Option<Cgroup>,
     null: OwnedFd,
+    /// Of the terminals of ranks, if some have one.
+    window: Option<Window>,
     adoption: Adoption,
     /// How often the programs of a job that is debugged were started once more.
     restarts: u32,
@@ -299,8 +304,6 @@ impl Process {
         let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
         let problem = made.err().map(unmade).or(trouble);
-        // Only the root knows all.
-        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -312,10 +315,12 @@ impl Process {
             machine: machine_of(&spec, &order),
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
+            window: Window::of(&spec)?,
             adoption: Adoption::of(&spec, place)?,
             restarts: 0,
             by_pid: BTreeMap::new(),
-            pids: vec![0; known],
+            // Only the root knows all.
+            pids: vec![0; if place == 0 { size as usize } else { 0 }],
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),

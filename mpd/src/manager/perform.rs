@@ -17,6 +17,9 @@ use super::branches::End;
 use super::clients::Client;
 use super::{Process, Timer};
 
+/// Linux' number.
+const SIGWINCH: u8 = 28;
+
 /// Ends per message, so that a frame stays far below its bound.
 const ENDS_PER_MESSAGE: usize = 4096;
 
@@ -32,6 +35,12 @@ impl Process {
             Output::Go => self.go(),
             Output::SignalRanks(number) => self.signal(number, Client::signal),
             Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
+            Output::Resize(columns, lines) => {
+                if let Some(window) = &self.window {
+                    window.set((columns, lines));
+                }
+                self.signal(SIGWINCH, Client::signal);
+            }
             Output::StopTree => {
                 self.stopping = true;
                 tree::stop_descendants();

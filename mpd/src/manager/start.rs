@@ -8,18 +8,22 @@ use std::path::Path;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, Binding, Bytes, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
+use super::locate;
 use super::staging::Staging;
-use super::{debug, locate};
+use super::wrap::{self, Words};
 
 /// Number of the PMI descriptor in every rank.
 pub(crate) const PMI_FD: usize = 3;
+
+/// Number of the descriptor where a rank's terminal finds its size, see [`super::window`].
+pub(super) const WINDOW_FD: usize = PMI_FD + 1;
 
 /// Descriptors that the manager needs besides those of the ranks.
 const OWN_DESCRIPTORS: u64 = 64;
@@ -100,10 +104,8 @@ pub(crate) fn prepare(
             problem: unusable.problem,
             missing: unusable.missing,
         })?;
-        let debugged = spec.debug.as_ref().filter(|_| !whose.spawned);
-        let debugger = |debug| debug::arguments(debug, argset, (rank, &program.path));
-        let debugger = debugged.map(debugger).transpose()?;
-        let spawn = spawn_of((whose, ranks.len()), argset, (&program, debugger), tmpdir);
+        let words = wrap::words(whose, argset, (rank, program))?;
+        let spawn = spawn_of((whose, ranks.len()), argset, words, tmpdir);
         spawns.insert(number, spawn.map_err(failed)?);
     }
     Ok(Prepared { spawns, bindings })
@@ -152,14 +154,11 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
 fn spawn_of(
     (whose, ranks_here): (Whose<'_>, usize),
     argset: &Argset,
-    (program, debugger): (&locate::Program, Option<Vec<Vec<u8>>>),
+    words: Words,
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
     let Whose { spec, order, .. } = whose;
-    let is_debugged = debugger.is_some();
     let nul = |_| "a NUL byte in the job".to_owned();
-    let argv: Vec<Vec<u8>> =
-        std::iter::once(&argset.program).chain(&argset.args).cloned().collect();
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
     // Intel's library needs to be told that spawning is possible.
@@ -184,12 +183,8 @@ fn spawn_of(
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let (path, argv) = match debugger {
-        Some(arguments) => (&b"/proc/self/exe"[..], arguments),
-        None => (&program.path[..], argv),
-    };
-    let mut spawn = Spawn::new(path, argv, environment).map_err(nul)?;
-    spawn.script(program.script && !is_debugged);
+    let mut spawn = Spawn::new(&words.path, words.argv, environment).map_err(nul)?;
+    spawn.script(words.script);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
     spawn.in_our_session().die_with_parent().traced_by(tracer());

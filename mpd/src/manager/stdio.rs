@@ -38,6 +38,7 @@ impl Process {
             match word {
                 Heard::Input(input) => self.tell(match input {
                     JobInput::Signal { signal } => Input::Signal(signal),
+                    JobInput::Resize { columns, lines } => Input::Resize(columns, lines),
                     JobInput::Interrupt => Input::Interrupt,
                     JobInput::HangUp => Input::HangUp,
                     JobInput::Suspend => Input::Suspend,

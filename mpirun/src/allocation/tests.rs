@@ -12,6 +12,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         directory: "/".into(),
         umask: 0o022,
         limits: Vec::new(),
+        terminal: (80, 24),
         ring: crate::ring::size,
     }
 }

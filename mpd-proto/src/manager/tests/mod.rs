@@ -340,8 +340,10 @@ fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
         assert_eq!(story.tell(input.clone()), []);
         assert_eq!(story.tell(input), [], "what is pending already does not become two");
     }
+    assert_eq!(story.tell(Input::Resize(80, 24)), []);
+    assert_eq!(story.tell(Input::Resize(90, 25)), [], "of sizes the last one counts");
     let outputs = story.tell(Input::Started);
-    let pending = [Output::SignalRanks(10), Output::SignalProcesses(10)];
+    let pending = [Output::SignalRanks(10), Output::SignalProcesses(10), Output::Resize(90, 25)];
     assert_eq!(outputs, [&pending[..], &[Output::SignalRanks(SIGTSTP)]].concat());
 }
 

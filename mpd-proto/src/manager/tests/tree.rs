@@ -529,6 +529,7 @@ fn some_down(dice: &mut Dice) -> Down {
         Down::Go,
         Down::Signal { signal: 15 },
         Down::SignalProcesses { signal: 10 },
+        Down::Resize { columns: 90, lines: 25 },
         Down::Stop { round: 1 },
         Down::Continue,
         Down::Kill,

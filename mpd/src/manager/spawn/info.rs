@@ -57,6 +57,7 @@ pub(super) fn understand(command: &SpawnCommand, parent: &Argset) -> Result<Want
             umask: parent.umask,
             limits: parent.limits.clone(),
             hosts: None,
+            pty: None,
         },
         block: SpawnBlock { size: command.size, hosts: None, policy: None },
         variables: Vec::new(),

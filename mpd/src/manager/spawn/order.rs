@@ -113,6 +113,7 @@ pub(crate) mod tests {
             umask: 0o22,
             limits: Vec::new(),
             hosts: None,
+            pty: None,
         };
         let list = |list: &&[&str]| list.iter().map(|v| v.as_bytes().to_vec()).collect();
         JobSpec {

@@ -28,7 +28,7 @@ pub fn has_job_control() -> bool {
 }
 
 /// The parent of a process, if that is there.
-pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
+pub fn parent_of(pid: Pid) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
     parent.trim().parse().ok().map(Pid::from_raw)

@@ -1,0 +1,57 @@
+//! What is told of a process that was caught when it crashed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+
+/// Most stacks of one crash.
+pub const MAX_STACKS: usize = 16;
+
+/// Most bytes of one stack.
+pub const MAX_STACK: usize = 2048;
+
+/// A process of a rank was about to die of a signal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crash {
+    /// Its number.
+    pub signal: u8,
+    /// Each thread's calls from the outermost to the innermost, with tabs in between.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_STACKS>")]
+    pub stacks: Vec<String>,
+    /// Why there are none.
+    pub problem: Option<String>,
+}
+
+impl Crash {
+    /// Takes away what is more than may be told: further threads, and the outermost calls of deep stacks.
+    pub fn shorten(&mut self) {
+        self.stacks.truncate(MAX_STACKS);
+        for stack in &mut self.stacks {
+            while stack.len() > MAX_STACK {
+                let outermost = stack.find('\t').map_or(stack.len(), |at| at + 1);
+                stack.drain(..outermost);
+            }
+        }
+        if let Some(problem) = &mut self.problem
+            && problem.len() > MAX_STACK
+        {
+            *problem = problem.chars().take(MAX_STACK / 4).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_stacks_keep_their_innermost_calls() {
+        let deep = vec!["again at a.c:1"; 500].join("\t") + "\tlast at a.c:2";
+        let mut crash = Crash { signal: 11, stacks: vec![deep; 20], problem: None };
+        crash.shorten();
+        assert_eq!(crash.stacks.len(), MAX_STACKS);
+        assert!(crash.stacks[0].len() <= MAX_STACK && crash.stacks[0].ends_with("last at a.c:2"));
+        assert!(crash.stacks[0].starts_with("again at"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The process of a rank whose crash is to be caught: starts the program and watches it. When it is about to
+//! die of a signal, a debugger says where all its threads are while they are still there; then it dies.
+//!
+//! What it has found goes to the manager over the control socket, which reads it when this process has ended,
+//! as the program did.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use mpd_io::passing::{self, Passed};
+use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::tracer::{Event, Tracer};
+use mpd_io::{adopt_inherited, place_for_exec};
+use mpd_proto::job::Crash;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::unistd::Pid;
+
+/// The manager passes the PMI connection over it and reads what was found.
+const CONTROL: i32 = 3;
+
+/// How long a debugger may take to say where a process is.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Most bytes that it may say.
+const MAX_SAID: usize = 1 << 20;
+
+/// Runs `GDB PROGRAM [ARGUMENT…]`.
+pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
+    let [gdb, program, arguments @ ..] = words else { bail!("no program to watch") };
+    // Signals for the group are the program's; it ends, and we with it.
+    SigSet::all().thread_block().context("cannot block signals")?;
+    let control = UnixStream::from(adopt_inherited(CONTROL).context("no control socket")?);
+    let child = start(program, arguments, &connection(&control)?)?;
+    let tracer = Tracer::seize(child).context("cannot watch the program")?;
+    // Whoever reads from or writes to it is to see its end.
+    let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
+    for number in 0..2 {
+        place_for_exec(null()?, number)?;
+    }
+    loop {
+        match tracer.next_event().context("cannot wait for the program")? {
+            Event::Crashed { pid, signal } => {
+                tell(&control, look(gdb, pid, signal));
+                tracer.let_die(pid, signal);
+            }
+            Event::Exited(code) => return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+            Event::Killed(signal) => return Ok(end_by(signal)),
+        }
+    }
+}
+
+/// The program's PMI connection. Waits for it.
+fn connection(control: &UnixStream) -> Result<OwnedFd> {
+    loop {
+        let mut fds = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        match passing::receive(control).context("the manager says nothing")? {
+            Passed::Message(_, Some(connection)) => return Ok(connection),
+            Passed::Message(_, None) | Passed::Nothing => {}
+            Passed::Closed => bail!("the manager is gone"),
+        }
+    }
+}
+
+fn start(program: &OsStr, arguments: &[OsString], pmi: &OwnedFd) -> Result<Pid> {
+    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+    let words = words.map(|word| word.as_bytes().to_vec());
+    let mut spawn = Spawn::new(program.as_bytes(), words, own_environment())?;
+    spawn.in_our_group().die_with_parent().traced_by(Pid::this());
+    let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+    let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), pmi.as_fd()];
+    let started = spawn.start(&descriptors, Extra::default(), None);
+    started.with_context(|| format!("cannot execute {}", program.display()))
+}
+
+/// Where the threads of the process are.
+fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
+    let mut crash =
+        Crash { signal: u8::try_from(signal).unwrap_or(0), stacks: Vec::new(), problem: None };
+    match said(gdb, pid) {
+        Ok(lines) => {
+            for line in lines.lines() {
+                match line.as_bytes().first() {
+                    Some(b'#') => crash.stacks.push(line[1..].to_owned()),
+                    Some(b'!') if crash.problem.is_none() => {
+                        crash.problem = Some(line[1..].to_owned());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(e) => crash.problem = Some(format!("{e:#}")),
+    }
+    crash.shorten();
+    crash
+}
+
+/// What a driver of a debugger says that is attached to the process.
+fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
+    let (commands, mut ours) = io::pipe().context("no pipe")?;
+    let (lines, theirs) = io::pipe().context("no pipe")?;
+    // It ends when its manager does: we are that here.
+    let (_control, its_control) = UnixStream::pair().context("no socket")?;
+    let nothing = File::options().write(true).open("/dev/null")?;
+    let process = pid.to_string();
+    let words = [&b"mpdgdb"[..], b"--debugger", gdb.as_bytes(), b"--attach", process.as_bytes()];
+    let mut spawn = Spawn::new(b"/proc/self/exe", words.map(<[u8]>::to_vec), own_environment())?;
+    spawn.die_with_parent();
+    let descriptors = [commands.as_fd(), theirs.as_fd(), nothing.as_fd(), its_control.as_fd()];
+    let driver = spawn.start(&descriptors, Extra::default(), None).context("no debugger")?;
+    drop((commands, theirs, its_control));
+    ours.write_all(b"1 stacks\n2 quit\n")?;
+    let result = read(lines);
+    if result.is_err() {
+        let _ = kill(driver, Signal::SIGKILL);
+    }
+    result
+}
+
+/// Everything up to the end.
+fn read(mut lines: PipeReader) -> Result<String> {
+    let until = Instant::now() + PATIENCE;
+    let mut said = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        let mut fds = [PollFd::new(lines.as_fd(), PollFlags::POLLIN)];
+        if matches!(poll(&mut fds, wait), Ok(0)) || said.len() > MAX_SAID {
+            bail!("the debugger does not come to an end");
+        }
+        match lines.read(&mut buffer) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&said).into_owned()),
+            Ok(n) => said.extend_from_slice(&buffer[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).context("no word from the debugger"),
+        }
+    }
+}
+
+/// It fits into the socket's buffer; if not, the manager hears less.
+fn tell(control: &UnixStream, crash: Crash) {
+    let Ok(text) = serde_json::to_vec(&crash) else { return };
+    let _ = control.set_nonblocking(true);
+    let _ = (&mut &*control).write_all(&text);
+}
+
+/// Ends as the program did. It has left a core file, if one was wanted.
+fn end_by(number: i32) -> ExitCode {
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    if let Ok(signal) = Signal::try_from(number) {
+        mpd_io::default_signal(number);
+        let _ = SigSet::from(signal).thread_unblock();
+        let _ = raise(signal);
+    }
+    ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,37 @@
+//! `pty`: see [`pty_wrapper`].
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use mpd_io::logging::one_line;
+use pty_wrapper::cli::Cli;
+use pty_wrapper::session::{self, Ending};
+
+/// What `env` and `nohup` end with, too, if they fail themselves.
+const EXIT_FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    mpd_io::reserve_standard_descriptors();
+    let cli = Cli::parse();
+    if let Some(directory) = &cli.generate_docs {
+        let generated = mpd_docs::generate(directory, [Cli::command()]);
+        return generated.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS);
+    }
+    match session::run(&cli) {
+        Ok(Ending::Exit(code)) => ExitCode::from(code),
+        Ok(Ending::Signal(signal)) => {
+            mpd_io::signals::die_of(signal);
+            // It ends nobody here; what a shell would say of it.
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+        }
+        Ok(Ending::Failed(problem, code)) => failed(&problem, code),
+        Err(error) => failed(&error, EXIT_FAILURE),
+    }
+}
+
+fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr(), "pty: {}", one_line(&format!("{error:#}")));
+    ExitCode::from(code)
+}

@@ -1,0 +1,420 @@
+//! `pty`, by itself and as `mpirun -pty`.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+
+use crate::mpi;
+use crate::process::{self, Process};
+use crate::pty::{INTERRUPT, SUSPEND, Terminal};
+use crate::run::{Run, wait_until};
+use crate::suite::Suite;
+
+/// Says of each standard stream whether it is a terminal.
+const STREAMS: &str = "import os; print([os.isatty(n) for n in range(3)])";
+const ALL: &str = "[True, True, True]\n";
+
+fn pty<'a>(suite: &Suite, words: impl IntoIterator<Item = &'a str>) -> Run {
+    suite.command(suite.program("pty")).args(words)
+}
+
+/// A shell's command in `pty`, with nothing to read.
+fn shell(suite: &Suite, text: &str) -> Run {
+    pty(suite, ["sh", "-c", text]).stdin(Stdio::null())
+}
+
+/// All bytes there are, in no order that repeats.
+fn bytes(count: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_be_bytes()[0]
+    };
+    (0..count).map(next).collect()
+}
+
+#[test]
+fn pty_ends_as_its_program_does() {
+    let suite = Suite::new();
+    shell(&suite, "exit 7").output().code(7).quiet();
+    for signal in [Signal::SIGSEGV, Signal::SIGTERM, Signal::SIGKILL, Signal::SIGPIPE] {
+        let text = format!("ulimit -c unlimited; kill -{} $$", signal as i32);
+        let output = shell(&suite, &text).output();
+        assert_eq!(output.exit_code(), None, "{signal}: {output}");
+        output.ended_by(signal).quiet();
+    }
+    let realtime = shell(&suite, "kill -40 $$").output();
+    assert_eq!(realtime.exit_code(), None, "{realtime}");
+    pty(&suite, ["./nowhere"])
+        .output()
+        .code(127)
+        .says(&["pty: cannot run ./nowhere: No such file"]);
+    pty(&suite, ["nowhere"]).output().code(127);
+    pty(&suite, ["/tmp"]).output().code(126).says(&["/tmp: Permission denied"]);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_program_finds_a_terminal_at_all_three_that_is_its_sessions() {
+    let suite = Suite::new();
+    pty(&suite, ["python3", "-c", STREAMS]).input("").output().code(0).prints(ALL);
+    let text = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && : </dev/tty && ps -o pid=,sid=,tpgid= -p $$";
+    let output = shell(&suite, text).output();
+    let numbers: Vec<String> = output.out().split_whitespace().map(str::to_owned).collect();
+    assert_eq!(numbers.len(), 3, "{output}");
+    assert_eq!(numbers[0], numbers[1], "it leads a session");
+    assert_eq!(numbers[0], numbers[2], "in the foreground");
+    shell(&suite, "stty size").env("COLUMNS", "91").env("LINES", "17").output().prints("17 91\n");
+    shell(&suite, "stty size").output().prints("24 80\n");
+    suite.gone(&[]);
+}
+
+#[test]
+fn what_a_program_was_started_with_besides_is_there_in_pty() {
+    let suite = Suite::new();
+    let text = format!(
+        "{} sh -c 'cat <&7' 7</etc/passwd </dev/null | cmp - /etc/passwd",
+        suite.program("pty")
+    );
+    suite.bash(&text).output().code(0).quiet();
+    suite.gone(&[]);
+}
+
+#[test]
+fn piped_input_is_not_shown_its_end_is_the_end_and_lines_end_as_written() {
+    let suite = Suite::new();
+    pty(&suite, ["cat"]).input("a\nb\nno end").output().code(0).prints("a\nb\nno end");
+    pty(&suite, ["cat"])
+        .input("\u{3}\u{4}\r\u{11}\u{16}\u{7f}x\n")
+        .output()
+        .prints("\u{3}\u{4}\r\u{11}\u{16}\u{7f}x\n");
+    pty(&suite, ["sh", "-c", "cat; cat; cat; echo over"]).input("x\n").output().prints("x\nover\n");
+    shell(&suite, "cat; echo over").output().prints("over\n");
+    let inner = suite.program("pty");
+    pty(&suite, [&*inner, &inner, "cat"]).input("in\nside").output().prints("in\nside");
+    let line = "x".repeat(300_000);
+    pty(&suite, ["sh", "-c", "sleep 0.2; wc -c"]).input(line).output().prints("300000\n");
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_program_that_sets_the_terminal_to_lines_of_keys_gets_the_end_too() {
+    let suite = Suite::new();
+    pty(&suite, ["sh", "-c", "stty sane -echo -extproc; cat; cat; echo over"])
+        .input("a\nno end")
+        .output()
+        .prints("a\r\nno endover\r\n");
+    suite.gone(&[]);
+}
+
+#[test]
+fn ten_megabytes_go_both_ways_byte_for_byte_in_raw_mode() {
+    let suite = Suite::new();
+    let sent = bytes(10 << 20);
+    let text = format!("stty raw -echo; head -c {}", sent.len());
+    let output = pty(&suite, ["sh", "-c", &text]).input(sent.clone()).output();
+    output.code(0).quiet();
+    assert!(output.stdout == sent, "{} bytes of {}", output.stdout.len(), sent.len());
+    suite.gone(&[]);
+}
+
+#[test]
+fn all_that_a_program_wrote_before_its_end_arrives() {
+    let suite = Suite::new();
+    for size in [1_usize, 4095, 4096, 65_536, 300_000] {
+        let output = shell(&suite, &format!("head -c {size} /dev/zero")).output();
+        assert_eq!(output.stdout.len(), size);
+    }
+    suite.gone(&[]);
+}
+
+#[test]
+fn lines_come_as_they_are_written() {
+    let suite = Suite::new();
+    let text = "print('question'); print('got', input())";
+    let mut running = pty(&suite, ["python3", "-c", text]).input_pipe().start();
+    running.shows("question\n");
+    let mut stdin = running.stdin();
+    stdin.write_all(b"this\n").expect("a pipe");
+    running.shows("got this\n");
+    running.wait().code(0);
+    suite.gone(&[]);
+}
+
+#[test]
+fn python_and_a_shell_can_be_talked_to_through_a_pipe() {
+    let suite = Suite::new();
+    let mut running = pty(&suite, ["python3", "-i"]).env("TERM", "dumb").input_pipe().start();
+    running.shows(">>> ");
+    let mut stdin = running.stdin();
+    stdin.write_all(b"6*7\n").expect("a pipe");
+    running.shows("42");
+    stdin.write_all(b"print('to the', 'end')").expect("a pipe");
+    drop(stdin);
+    running.shows("to the end");
+    running.wait().code(0);
+    let text = "sleep 60 & jobs\nkill %1\necho b\"\"ye";
+    let bash = pty(&suite, ["bash", "--norc", "--noprofile", "-i"]).env("TERM", "dumb").input(text);
+    let output = bash.output();
+    assert!(output.out().contains("Running") && output.out().contains("bye"), "{output}");
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_grandchild_that_holds_the_terminal_does_not_keep_pty() {
+    let suite = Suite::new();
+    for stays in ["sleep 60", "yes"] {
+        let began = Instant::now();
+        let output =
+            shell(&suite, &format!("(trap '' HUP; exec {stays}) & echo out; exit 3")).output();
+        output.code(3);
+        assert!(output.out().contains("out\n"), "{output}");
+        assert!(began.elapsed().as_secs() < 20);
+        for process in suite.running(stays.split(' ').next().unwrap_or_default()) {
+            process::send(process.pid, Signal::SIGKILL);
+        }
+    }
+    suite.gone(&[]);
+}
+
+#[test]
+fn signals_go_to_the_foreground_of_the_new_terminal() {
+    let suite = Suite::new();
+    let text =
+        "trap 'echo one' USR1; trap 'echo two; exit 5' USR2; echo ready; while :; do read x; done";
+    let running = pty(&suite, ["bash", "-c", text]).input_pipe().start();
+    running.shows("ready");
+    running.send(Signal::SIGUSR1);
+    running.shows("one");
+    running.send(Signal::SIGUSR2);
+    running.wait().code(5);
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+        let running = shell(&suite, "echo ready; exec sleep 60").start();
+        running.shows("ready");
+        running.send(signal);
+        running.wait().ended_by(signal);
+    }
+    let running = shell(&suite, "echo ready; exec sleep 60").start();
+    running.shows("ready");
+    running.send(Signal::SIGTSTP);
+    wait_until("it is stopped", || suite.running("sleep").iter().all(Process::is_stopped));
+    running.send(Signal::SIGCONT);
+    wait_until("it goes on", || !suite.running("sleep").iter().any(Process::is_stopped));
+    running.send(Signal::SIGKILL);
+    running.wait().ended_by(Signal::SIGKILL);
+    suite.gone(&[]);
+}
+
+#[test]
+fn who_writes_to_nobody_ends() {
+    let suite = Suite::new();
+    let text =
+        format!("{} yes </dev/null | head -n 2; echo ${{PIPESTATUS[*]}}", suite.program("pty"));
+    suite.bash(&text).output().prints("y\ny\n141 0\n");
+    suite.gone(&[]);
+}
+
+#[test]
+fn at_a_terminal_keys_mean_what_the_program_makes_of_them() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    let pty = suite.program("pty");
+    terminal.enter("stty -g > before");
+    terminal.shows_prompt();
+    terminal.enter(&format!("PS1='IN''SIDE> ' {pty} bash --norc --noprofile --noediting -i"));
+    terminal.shows("INSIDE> ");
+    terminal.enter("sleep 60 & jobs; fg");
+    terminal.shows("Running");
+    terminal.shows("sleep 60\n");
+    wait_until("it sleeps", || suite.running("sleep").len() == 1);
+    terminal.press(SUSPEND);
+    terminal.shows("Stopped");
+    terminal.shows("INSIDE> ");
+    terminal.enter("fg");
+    terminal.shows("sleep 60\n");
+    terminal.press(INTERRUPT);
+    terminal.shows("INSIDE> ");
+    terminal.enter("exit 9");
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 9);
+    terminal.enter(&format!("{pty} sh -c 'kill -SEGV $$'"));
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 139);
+    terminal.enter("stty -g > after; cmp before after && echo \"un\"changed");
+    terminal.shows("unchanged");
+    terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_terminals_size_is_followed() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.resize(101, 31);
+    let script = "trap 'stty size; tput cols' WINCH; stty size; while :; do sleep 0.05; done";
+    terminal.enter(&format!("{} env TERM=vt100 bash -c \"{script}\"", suite.program("pty")));
+    terminal.shows("\n31 101\n");
+    terminal.resize(77, 13);
+    terminal.shows("13 77\n77\n");
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_program_without_a_shell_is_stopped_and_continued_with_pty() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.enter(&format!("{} sleep 60", suite.program("pty")));
+    wait_until("it sleeps", || suite.running("sleep").len() == 1);
+    for _ in 0..2 {
+        terminal.press(SUSPEND);
+        terminal.shows("Stopped");
+        terminal.shows_prompt();
+        assert!(suite.running("sleep").iter().all(Process::is_stopped));
+        terminal.enter("stty -a | grep -o ' icanon'");
+        terminal.shows(" icanon");
+        terminal.shows_prompt();
+        terminal.enter("fg");
+        wait_until("both go on", || {
+            !suite.running("sleep").iter().chain(&suite.running("pty")).any(Process::is_stopped)
+        });
+    }
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 130);
+    terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_terminal_that_is_closed_closes_the_one_inside() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    let script = "trap 'echo hung >up; exit' HUP; while :; do sleep 0.05; done";
+    terminal.enter(&format!("{} bash -c \"{script}\"", suite.program("pty")));
+    wait_until("it sleeps", || !suite.running("sleep").is_empty());
+    terminal.hang_up();
+    suite.gone(&[]);
+    assert_eq!(std::fs::read_to_string(suite.path("work/up")).expect("it was told"), "hung\n");
+}
+
+#[test]
+fn ranks_run_on_terminals_of_their_own() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let streams = ["-n", "3", "-pty", "python3", "-c", STREAMS];
+    suite.mpirun(streams).output().code(0).prints(&ALL.repeat(3));
+    let name = ["-n", "1", "-pty", "sh", "-c", "echo $0; stty size"];
+    suite.mpirun(name).env("COLUMNS", "91").env("LINES", "17").output().prints("sh\n17 91\n");
+    let mixed = ["-n", "1", "-pty", "test", "-t", "1", ":", "-n", "1", "test", "!", "-t", "1"];
+    suite.mpirun(mixed).output().code(0);
+    suite.mpirun(["-gpty", "-n", "2", "sh", "-c", "exit 7"]).output().code(7);
+    suite.mpirun(["-pty", "sh", "-c", "kill -SEGV $$"]).output().code(139).says(&["signal 11"]);
+    suite.mpirun(["-pty", "nowhere"]).output().code(127).says(&["\"nowhere\"", "search path"]);
+    suite.mpirun(["-n", "2", "-pty", "cat"]).input("a\nb").output().code(0).prints("a\nb");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn ranks_write_line_by_line_and_are_answered() {
+    let suite = Suite::new();
+    let text = "print('question'); print('got', input())";
+    let words = ["-n", "4", "-s", "all", "-pty", "python3", "-c", text];
+    let mut running = suite.mpirun(words).input_pipe().start();
+    wait_until("four lines", || running.stdout() == "question\n".repeat(4));
+    running.stdin().write_all(b"this\n").expect("a pipe");
+    running.wait().code(0);
+    suite.gone(&[]);
+}
+
+#[test]
+fn without_the_wrapper_a_start_says_what_is_missing_and_where() {
+    let suite = Suite::new();
+    for name in ["mpd", "mpirun"] {
+        std::fs::copy(suite.program(name), suite.path("bin").join(name)).expect("a copy");
+    }
+    let output = suite.command(suite.path("bin/mpirun")).args(["-pty", "true"]).output();
+    output.failed().brief().says(&["host ", "-pty needs the program pty"]);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_prompt_of_a_rank_is_answered_at_a_terminal_and_shown_once() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.resize(101, 31);
+    terminal.enter("$MPIRUN -n 2 -s 0 -pty env TERM=dumb python3 -i");
+    terminal.shows(">>> ");
+    terminal.shows(">>> ");
+    terminal.enter("import os; print('ans', 6*7, tuple(os.get_terminal_size()))");
+    terminal.shows("ans 42 (101, 31)\n");
+    let shown = terminal.screen().matches("import os").count();
+    assert!(shown <= 2, "{}", terminal.screen());
+    terminal.enter("exit()");
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 0);
+    terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
+fn the_terminals_of_ranks_follow_that_of_mpirun() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    terminal.resize(101, 31);
+    let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
+    terminal.enter(&format!("$MPIRUN -n 2 -pty bash -c \"{script}\""));
+    terminal.shows("31 101\n31 101\n");
+    for (columns, lines) in [(77, 13), (200, 60), (101, 31)] {
+        terminal.resize(columns, lines);
+        let text = format!("{lines} {columns}\n");
+        terminal.shows(&text.repeat(2));
+    }
+    terminal.press(INTERRUPT);
+    terminal.shows_prompt();
+    terminal.enter("$MPIRUN -n 1 -pty sh -c 'ls /proc/self/fd | tr \"\\n\" \" \"; stty size'");
+    terminal.shows("0 1 2 3 4 31 101\n");
+    terminal.shows_prompt();
+    terminal.leave();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_job_on_terminals_is_interrupted_and_killed_without_trace() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let running = suite.mpirun(["-n", "3", "-pty", "sleep", "60"]).start();
+        wait_until("three ranks", || suite.running("sleep").len() == 3);
+        running.send(signal);
+        running.wait();
+        suite.gone(&[daemon.pid]);
+    }
+}
+
+#[test]
+fn programs_of_mpi_libraries_run_on_terminals() {
+    for library in mpi::libraries() {
+        let suite = Suite::new();
+        suite.start_daemon();
+        let hello = library.program("hello").display().to_string();
+        for words in [vec!["-n", "4", "-pty"], vec!["-n", "4", &suite.program("pty")]] {
+            let output = library.dress(suite.mpirun(&words).arg(&hello).deadline(120)).output();
+            output.code(0);
+            assert_eq!(
+                output.out().matches(" of 4 appnum 0").count(),
+                4,
+                "{}: {output}",
+                library.name
+            );
+        }
+        suite.only_the_daemon_is_left();
+    }
+}
