@@ -41,6 +41,7 @@ pub mod sweep;
 pub mod tcp;
 pub mod terminal;
 pub mod thishost;
+pub mod tracer;
 pub mod tree;
 pub mod usage;
 

@@ -4,7 +4,7 @@
 //! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe
 //! system calls on data prepared before, never allocates, never returns.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_ulong};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
@@ -26,8 +26,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) umask: Option<u32>,
     /// The CPUs that it may use, a bit for each; empty: as the parent.
     pub(crate) cpus: &'a [c_ulong],
-    /// A session of its own, instead of a process group of its own in ours.
-    pub(crate) new_session: bool,
+    pub(crate) company: Company,
     /// Descriptor 0 becomes the controlling terminal of the new session.
     pub(crate) terminal: bool,
     /// What is open here and not close-on-exec is open there too, besides the given ones.
@@ -38,6 +37,18 @@ pub(crate) struct Plan<'a> {
     pub(crate) tracer: libc::pid_t,
     /// Set by the child: which step failed, and errno.
     pub(crate) failed: Option<(Step, c_int)>,
+}
+
+/// With whom the child hears signals of the terminal, and those for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// Alone, in a session of its own.
+    #[default]
+    OwnSession,
+    /// Alone, in a process group of its own in our session.
+    OwnGroup,
+    /// With us.
+    OurGroup,
 }
 
 /// The steps of the child that can fail.
@@ -239,7 +250,11 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
         for signal in 1..=31 {
             libc::sigaction(signal, &raw const default, std::ptr::null_mut());
         }
-        let place = if plan.new_session { libc::setsid() } else { libc::setpgid(0, 0) };
+        let place = match plan.company {
+            Company::OwnSession => libc::setsid(),
+            Company::OwnGroup => libc::setpgid(0, 0),
+            Company::OurGroup => 0,
+        };
         check(Step::Session, place)?;
         if plan.die_with_parent {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0);
@@ -329,7 +344,7 @@ pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// opens any.
 pub fn close_inherited() {
     // SAFETY: a system call on numbers; nobody in this process owns what it was started with.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    unsafe { libc::syscall(libc::SYS_close_range, 3, c_uint::MAX, 0) };
 }
 
 /// Puts a descriptor at `number`, in the place of what is there, for a program that this process is about to
@@ -497,4 +512,37 @@ pub(crate) fn semaphore_pid(id: c_int, number: c_int) -> io::Result<u32> {
     // SAFETY: GETPID takes no argument besides set and number.
     let pid = unsafe { libc::semctl(id, number, libc::GETPID) };
     u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}
+
+/// ptrace(2) with a request that takes a number.
+pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Result<()> {
+    // SAFETY: none of the requests that the tracer makes writes to memory of ours.
+    let result = unsafe {
+        libc::ptrace(
+            request,
+            pid,
+            std::ptr::null_mut::<libc::c_void>(),
+            number as *mut libc::c_void,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits for a change of the child or tracee, of any with -1: who it is, and its status as the kernel
+/// tells it. `nix` knows no signals beyond 31.
+pub(crate) fn wait(pid: libc::pid_t) -> io::Result<(libc::pid_t, c_int)> {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes to the one number given.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+        match waited {
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            pid => return Ok((pid, status)),
+        }
+    }
 }

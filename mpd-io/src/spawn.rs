@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
 
 use crate::cpus::CpuMask;
-use crate::raw::{self, Plan, SpawnFault};
+use crate::raw::{self, Company, Plan, SpawnFault};
 
 pub use crate::raw::Step;
 
@@ -28,7 +28,7 @@ pub struct Spawn {
     die_with_parent: bool,
     tracer: Option<Pid>,
     script: bool,
-    new_session: bool,
+    company: Company,
     terminal: bool,
     keeps_inherited: bool,
 }
@@ -85,7 +85,7 @@ impl Spawn {
             die_with_parent: false,
             tracer: None,
             script: false,
-            new_session: true,
+            company: Company::default(),
             terminal: false,
             keeps_inherited: false,
         })
@@ -120,13 +120,19 @@ impl Spawn {
 
     /// The child leads a process group in our session instead of a session of its own.
     pub fn in_our_session(&mut self) -> &mut Self {
-        self.new_session = false;
+        self.company = Company::OwnGroup;
+        self
+    }
+
+    /// The child stays in our process group.
+    pub fn in_our_group(&mut self) -> &mut Self {
+        self.company = Company::OurGroup;
         self
     }
 
     /// Its descriptor 0, a terminal that no session has, becomes that of its session.
     pub fn on_terminal(&mut self) -> &mut Self {
-        self.new_session = true;
+        self.company = Company::OwnSession;
         self.terminal = true;
         self
     }
@@ -188,7 +194,7 @@ impl Spawn {
             limits: &self.limits,
             umask: self.umask,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
-            new_session: self.new_session,
+            company: self.company,
             terminal: self.terminal,
             keeps_inherited: self.keeps_inherited,
             die_with_parent: self.die_with_parent,

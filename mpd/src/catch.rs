@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, PipeReader, Read as _, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -20,8 +20,7 @@ use mpd_io::tracer::{Event, Tracer};
 use mpd_io::{adopt_inherited, place_for_exec};
 use mpd_proto::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
 /// The manager passes the PMI connection over it and reads what was found.
@@ -154,13 +153,8 @@ fn tell(control: &UnixStream, crash: Crash) {
     let _ = (&mut &*control).write_all(&text);
 }
 
-/// Ends as the program did. It has left a core file, if one was wanted.
-fn end_by(number: i32) -> ExitCode {
-    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-    if let Ok(signal) = Signal::try_from(number) {
-        mpd_io::default_signal(number);
-        let _ = SigSet::from(signal).thread_unblock();
-        let _ = raise(signal);
-    }
-    ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
+/// Ends as the program did.
+fn end_by(signal: i32) -> ExitCode {
+    mpd_io::signals::die_of(signal);
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }

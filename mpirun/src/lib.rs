@@ -11,6 +11,7 @@ pub mod argsets;
 pub mod caller;
 pub mod cli;
 pub mod configfile;
+pub mod crashes;
 pub mod debug;
 pub mod demand;
 pub mod docs;

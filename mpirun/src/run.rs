@@ -3,6 +3,7 @@
 //! The process around it ([`crate::session`]) owns the descriptors. Standard output and error of the
 //! ranks do not pass through here: the root manager writes them to our descriptors itself.
 
+use crate::crashes::Crashes;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ pub struct Run {
     cut_short: bool,
     ends: Vec<Ended>,
     timeline: Timeline,
+    crashes: Crashes,
     finished: bool,
     /// What is to be said once the manager listens.
     held: Vec<JobInput>,
@@ -120,6 +122,7 @@ impl Run {
             cut_short: false,
             ends: Vec::new(),
             timeline: Timeline::default(),
+            crashes: Crashes::default(),
             finished: false,
             held: Vec::new(),
             outputs: VecDeque::new(),
@@ -237,6 +240,7 @@ impl Run {
             // The debugger has asked for it.
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Restarted => {}
+            JobNews::Crashed { rank, crash } => self.crashes.add(rank, &crash),
             JobNews::Suspended => {
                 // We go on beside a program that stops: nobody would wake us when it is killed.
                 if std::mem::take(&mut self.suspending) && !self.settings.adopted {
@@ -298,6 +302,7 @@ impl Run {
     }
 
     fn tell(&mut self) {
+        self.outputs.extend(self.crashes.lines().map(Output::Print));
         if let Some((_, text)) = self.untold.take() {
             self.outputs.push_back(Output::Print(text));
         }

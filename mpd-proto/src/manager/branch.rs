@@ -366,6 +366,7 @@ impl Branch {
             | Up::Aborted { .. }
             | Up::Interrupt { .. }
             | Up::Bond { .. }
+            | Up::Crashed { .. }
             | Up::BrokeProtocol { .. } => {
                 if let Some(up) = confined(up, &child.ranks) {
                     self.pass_up(now, up);
@@ -605,6 +606,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. }
         | Up::BrokeProtocol { rank, .. }
+        | Up::Crashed { rank, .. }
         | Up::Bond { from: rank, .. }
         | Up::Interrupt { from: rank, .. } => known(rank),
         // Not of ranks: see `Branch::hear`.

@@ -182,6 +182,7 @@ impl Job {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
             }
+            Up::Crashed { rank, crash } => self.tell(Output::TellCrashed(rank, crash)),
             Up::Restarted => self.tell(Output::TellRestarted),
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::id::Rank;
-use crate::job::{Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
+use crate::job::{Crash, Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
 use crate::manager::branch::{Branch, Question, Say};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use crate::message::{Down, Up};
@@ -92,6 +92,8 @@ pub enum Input {
     Initialized(Rank),
     /// A rank did PMI finalize.
     Finalized(Rank),
+    /// A process of a rank crashed; before its end.
+    Crashed(Rank, Crash),
     /// A rank entered the fence.
     EnteredFence(Rank),
     /// A rank asked for the end of the job.
@@ -238,6 +240,8 @@ pub enum Output {
         /// What.
         failure: Failure,
     },
+    /// A process of that rank crashed. At the root.
+    TellCrashed(Rank, Crash),
     /// A line for the user. At the root.
     TellNotice(String),
     /// Process ids of ranks, of whichever host. At the root.
@@ -305,6 +309,7 @@ impl Manager {
             Input::BrokeProtocol(rank, problem) => {
                 branch.hear_here(now, Up::BrokeProtocol { rank, problem });
             }
+            Input::Crashed(rank, crash) => branch.hear_here(now, Up::Crashed { rank, crash }),
             Input::StartFailed(failure) => branch.start_failed(failure),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
             Input::Notice(text) => branch.say(Up::Notice { text }),

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::id::JobId;
-use crate::job::{Failure, RankEnd};
+use crate::id::{JobId, Rank};
+use crate::job::{Crash, Failure, RankEnd};
 use crate::message::jobs::{HostedPart, JobRef};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
@@ -341,6 +341,13 @@ pub enum JobNews {
     },
     /// Nobody reads standard input any more.
     StdinUnwanted,
+    /// A process of a rank crashed, and was caught before it was gone.
+    Crashed {
+        /// Whose.
+        rank: Rank,
+        /// What is known of it.
+        crash: Crash,
+    },
     /// Every process of the job is stopped.
     Suspended,
     /// The programs of a job that is debugged can be started once more.

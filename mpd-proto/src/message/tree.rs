@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::Rank;
-use crate::job::{Digest, Failure, MAX_SHARES, Parts, RankEnd, Share, SpawnOutcome, World};
+use crate::job::{Crash, Digest, Failure, MAX_SHARES, Parts, RankEnd, Share, SpawnOutcome, World};
 use crate::joblink::MAX_TEXT;
 use crate::message::trace::{MAX_SPANS, Span};
 use crate::rankset::RankSet;
@@ -330,6 +330,13 @@ pub enum Up {
         /// What it did.
         problem: String,
     },
+    /// A process of a rank crashed. Its end comes after.
+    Crashed {
+        /// Whose.
+        rank: Rank,
+        /// What is known of it.
+        crash: Crash,
+    },
     /// Something of a world cannot be started on a host.
     WorldFailed {
         /// The world's first rank.
@@ -434,6 +441,7 @@ impl Up {
                     _ => {}
                 }
             }
+            Self::Crashed { crash, .. } => crash.shorten(),
             Self::Aborted { message: text, .. }
             | Self::BrokeProtocol { problem: text, .. }
             | Self::Lost { problem: text, .. }

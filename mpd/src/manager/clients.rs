@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
 
 use super::adopted::Adopted;
-use super::debug::Driver;
+use super::debug::{Driver, connect};
 use super::start::PMI_FD;
 
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
@@ -105,6 +105,16 @@ pub(crate) struct Client {
     pub(crate) pmi: Pmi,
     /// If it is the driver of a debugger.
     pub(crate) driver: Option<Driver>,
+    /// If it is watched: where the watcher says what it found.
+    pub(crate) watcher: Option<UnixStream>,
+}
+
+/// What stands between a rank's manager and its program, and hands it its PMI connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Front {
+    Nothing,
+    Debugger,
+    Watcher,
 }
 
 /// What a rank gets from its manager.
@@ -112,8 +122,7 @@ pub(crate) struct Client {
 pub(crate) struct Given<'a> {
     /// Its standard input is a pipe, else `null`.
     pub(crate) fed: bool,
-    /// It is the driver of a debugger, whose program gets the PMI connection.
-    pub(crate) debugged: bool,
+    pub(crate) front: Front,
     pub(crate) null: &'a OwnedFd,
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
@@ -127,6 +136,7 @@ impl Client {
             sources: Default::default(),
             pmi: Pmi { stream: None, session: Session::new(facts), ending: false },
             driver: None,
+            watcher: None,
         }
     }
 
@@ -187,7 +197,7 @@ impl Client {
         (extra, first_token): (Extra<'_>, usize),
         enlarge: bool,
         spawn: &Spawn,
-        Given { fed, debugged, null, cgroup }: Given<'_>,
+        Given { fed, front, null, cgroup }: Given<'_>,
     ) -> Result<Pid, StartError> {
         let (out, rank_out) = io::pipe()?;
         let (err, rank_err) = io::pipe()?;
@@ -214,10 +224,13 @@ impl Client {
             watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;
             self.sources[stream.index()].pipe = Some(pipe);
         }
-        if debugged {
-            let driver = Driver::new(pmi);
-            pmi = driver.connect()?;
-            self.driver = Some(driver);
+        if front != Front::Nothing {
+            let program = connect(&pmi)?;
+            let control = std::mem::replace(&mut pmi, program);
+            match front {
+                Front::Debugger => self.driver = Some(Driver::new(control)),
+                Front::Watcher | Front::Nothing => self.watcher = Some(control),
+            }
         }
         self.watch_pmi(registry, first_token, pmi)?;
         if let Some(feed) = feed {

@@ -24,7 +24,7 @@ const CONNECTION: u8 = b'P';
 #[derive(Debug)]
 pub(crate) struct Driver {
     /// Takes PMI connections.
-    pub(crate) control: UnixStream,
+    control: UnixStream,
     /// What it has not read yet.
     commands: Vec<u8>,
 }
@@ -33,16 +33,16 @@ impl Driver {
     pub(crate) const fn new(control: UnixStream) -> Self {
         Self { control, commands: Vec::new() }
     }
+}
 
-    /// Hands over the program's end of a new PMI connection and returns ours.
-    ///
-    /// # Errors
-    /// There is no descriptor, or the driver is gone.
-    pub(crate) fn connect(&self) -> io::Result<UnixStream> {
-        let (pmi, program) = UnixStream::pair()?;
-        pass(&self.control, CONNECTION, &program)?;
-        Ok(pmi)
-    }
+/// Hands the program's end of a new PMI connection to what stands in front of it, and returns ours.
+///
+/// # Errors
+/// There is no descriptor, or nobody at the other end.
+pub(crate) fn connect(control: &UnixStream) -> io::Result<UnixStream> {
+    let (pmi, program) = UnixStream::pair()?;
+    pass(control, CONNECTION, &program)?;
+    Ok(pmi)
 }
 
 impl Client {
@@ -129,7 +129,7 @@ impl Process {
         let Some(client) = self.clients.get_mut(rank) else { return Ok(()) };
         client.pmi = Pmi { stream: None, session: Session::new(facts), ending: false };
         let (Some(driver), Some(token)) = (&client.driver, token) else { return Ok(()) };
-        let pmi = driver.connect()?;
+        let pmi = connect(&driver.control)?;
         client.watch_pmi(self.poll.registry(), token, pmi)
     }
 }

@@ -5,7 +5,7 @@ use mpd_io::cpus::CpuMask;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
-use mpd_proto::job::Failure;
+use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
@@ -13,7 +13,7 @@ use mpd_proto::stdio::feed::Receiver;
 use mpd_proto::stdio::input::Stdin;
 use nix::unistd::Pid;
 
-use super::clients::{Client, End, Given, MAX_RANKS_ENLARGED, StartError, end_of};
+use super::clients::{Client, End, Front, Given, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
 use super::outputs::plain;
 use super::window::Window;
@@ -187,6 +187,7 @@ impl Process {
         };
         // What it said last counts: it may have finalized just before.
         self.serve_pmi_to_the_end(rank);
+        self.hear_watcher(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
         self.end_span(Phase::Run, Some(rank));
@@ -273,7 +274,13 @@ impl Process {
         let has_terminal = world.spec.argsets[world.argset_of(rank)].pty.is_some();
         let window = self.window.as_ref().filter(|_| has_terminal).map(Window::as_fd);
         let extra = Extra { variables: &variables, cpus: cpus.as_ref(), further: window };
-        let debugged = is_first && self.spec.debug.is_some();
+        let front = match &*self.spec {
+            _ if !is_first => Front::Nothing,
+            JobSpec { debug: Some(_), .. } => Front::Debugger,
+            JobSpec { on_crash: Some(_), .. } => Front::Watcher,
+            _ => Front::Nothing,
+        };
+        let debugged = front == Front::Debugger;
         let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
@@ -281,7 +288,7 @@ impl Process {
             (extra, self.clients.next_token()),
             self.clients.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             spawn,
-            Given { fed: fed || debugged, debugged, null: &self.null, cgroup },
+            Given { fed: fed || debugged, front, null: &self.null, cgroup },
         );
         self.end_span(Phase::Spawn, Some(rank));
         if let Some(pid) = client.child() {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`ranks`], [`clients`] | the ranks' processes, pipes and PMI sockets |
 //! | [`adopted`] | a process that ran before its job |
-//! | [`debug`] | ranks that are drivers of debuggers |
+//! | [`debug`], [`watch`], [`wrap`] | ranks that are drivers of debuggers; ranks whose crash is caught; what is executed for a rank |
 //! | [`outputs`], [`sink`] | where output goes: the console's output and error, per-rank files, the manager above |
 //! | [`flows`] | output of the managers below |
 //! | [`console`], [`daemon`] | the connections to console and daemon |
@@ -45,6 +45,7 @@ mod stdio;
 mod tidy;
 mod trace;
 mod tree;
+mod watch;
 mod window;
 mod worlds;
 mod wrap;
@@ -180,6 +181,8 @@ struct Process {
     adoption: Adoption,
     /// How often the programs of a job that is debugged were started once more.
     restarts: u32,
+    /// Crashes that were told.
+    crashes: u32,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
     /// Process ids of all ranks of the first world, for reports of the root.
@@ -318,6 +321,7 @@ impl Process {
             window: Window::of(&spec)?,
             adoption: Adoption::of(&spec, place)?,
             restarts: 0,
+            crashes: 0,
             by_pid: BTreeMap::new(),
             // Only the root knows all.
             pids: vec![0; if place == 0 { size as usize } else { 0 }],

@@ -65,6 +65,9 @@ impl Process {
             Output::Dead(rank) => self.note_dead(rank),
             Output::Debug(ranks, line) => self.tell_debuggers(&ranks, &line),
             Output::Restart => self.restart(),
+            Output::TellCrashed(rank, crash) => {
+                self.console.tell(&JobNews::Crashed { rank, crash });
+            }
             Output::TellRestarted => self.console.tell(&JobNews::Restarted),
             Output::GiveUp(place) => self.give_up_below(place),
             Output::ToParent(word) => self.send_up(word),

@@ -8,7 +8,7 @@ use std::path::Path;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Binding, Bytes, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};

@@ -1,0 +1,182 @@
+//! Watches a program and all that descends from it for signals that end it in an accident, and catches it
+//! before it is gone: ptrace(2), with PTRACE_SEIZE.
+//!
+//! Nothing else is changed: other signals arrive, stopping and continuing works, and whoever handles such a
+//! signal itself goes on. Costs nothing but at signals and new processes and threads.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::raw::{ptrace, wait};
+
+/// Signals of accidents.
+const ACCIDENTS: [i32; 7] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+];
+
+/// New processes and threads are watched, too.
+const OPTIONS: i32 =
+    libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+
+/// What became of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This process of it was about to die of the signal. It is stopped, whole and not traced; the signal is
+    /// to be sent again by [`Tracer::let_die`].
+    Crashed {
+        /// Which.
+        pid: Pid,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The child exited with this code.
+    Exited(i32),
+    /// The child was killed by this signal.
+    Killed(i32),
+}
+
+/// Watches one child.
+#[derive(Debug)]
+pub struct Tracer {
+    child: Pid,
+}
+
+impl Tracer {
+    /// Watches a child from now on.
+    ///
+    /// # Errors
+    /// It may not be traced.
+    pub fn seize(child: Pid) -> io::Result<Self> {
+        ptrace(libc::PTRACE_SEIZE, child.as_raw(), OPTIONS)?;
+        Ok(Self { child })
+    }
+
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// There is no child any more.
+    pub fn next_event(&self) -> io::Result<Event> {
+        loop {
+            let (pid, status) = wait(-1)?;
+            let ours = pid == self.child.as_raw();
+            if libc::WIFEXITED(status) && ours {
+                return Ok(Event::Exited(libc::WEXITSTATUS(status)));
+            }
+            if libc::WIFSIGNALED(status) && ours {
+                return Ok(Event::Killed(libc::WTERMSIG(status)));
+            }
+            if libc::WIFSTOPPED(status)
+                && let Some(crashed) = stopped(pid, status)
+            {
+                return Ok(crashed);
+            }
+        }
+    }
+
+    /// Lets a process that crashed die of its signal.
+    pub fn let_die(&self, pid: Pid, signal: i32) {
+        if let Ok(signal) = Signal::try_from(signal) {
+            let _ = kill(pid, signal);
+        }
+        let _ = kill(pid, Signal::SIGCONT);
+    }
+}
+
+/// Lets a thread that stopped go on as it would without us, unless it is about to crash. Whoever has
+/// died in the meantime needs nothing more.
+fn stopped(tid: libc::pid_t, status: i32) -> Option<Event> {
+    let signal = libc::WSTOPSIG(status);
+    let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+    match status >> 16 {
+        libc::PTRACE_EVENT_STOP if stops => drop(ptrace(libc::PTRACE_LISTEN, tid, 0)),
+        0 if ACCIDENTS.contains(&signal) => {
+            if let Some(pid) = victim(tid, signal) {
+                release(pid, tid);
+                return Some(Event::Crashed { pid: Pid::from_raw(pid), signal });
+            }
+            let _ = ptrace(libc::PTRACE_CONT, tid, signal);
+        }
+        0 => drop(ptrace(libc::PTRACE_CONT, tid, signal)),
+        _ => drop(ptrace(libc::PTRACE_CONT, tid, 0)),
+    }
+    None
+}
+
+/// The process that dies if that signal reaches the thread; none if it is handled or ignored.
+fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let mask = |name| field(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    let handled = (mask("SigCgt:") | mask("SigIgn:")) >> (signal - 1) & 1 == 1;
+    // One that the thread brings upon itself kills it even where it is blocked.
+    if handled { None } else { field("Tgid:")?.parse().ok() }
+}
+
+/// Stops the process, one thread of which is about to crash, and traces it no more: a debugger will.
+fn release(pid: libc::pid_t, crashed: libc::pid_t) {
+    let _ = ptrace(libc::PTRACE_DETACH, crashed, libc::SIGSTOP);
+    let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
+    let tids = tasks.into_iter().flatten().flatten();
+    let tids: Vec<libc::pid_t> =
+        tids.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    for tid in tids.into_iter().filter(|tid| *tid != crashed) {
+        // It may be in a stop already; it comes to one in any case.
+        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
+        if let Ok((_, status)) = wait(tid)
+            && libc::WIFSTOPPED(status)
+        {
+            let pending = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+            let _ = ptrace(libc::PTRACE_DETACH, tid, pending);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+    use crate::spawn::{Extra, Spawn};
+
+    fn events(script: &str) -> Vec<Event> {
+        let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let none: [&str; 0] = [];
+        let mut spawn = Spawn::new(b"/bin/sh", ["sh", "-c", script], none).unwrap();
+        spawn.die_with_parent();
+        let child = spawn.start(&[null.as_fd(); 3], Extra::default(), None).unwrap();
+        let tracer = Tracer::seize(child).unwrap();
+        let mut events = Vec::new();
+        loop {
+            let event = tracer.next_event().unwrap();
+            events.push(event);
+            let Event::Crashed { pid, signal } = event else { return events };
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            assert!(status.contains("TracerPid:\t0"), "{status}");
+            tracer.let_die(pid, signal);
+        }
+    }
+
+    // One test: waiting for any child is of the whole process.
+    #[test]
+    fn a_crash_is_caught_wherever_it_happens_and_all_else_goes_on_as_before() {
+        assert_eq!(events("exit 7"), [Event::Exited(7)]);
+        assert_eq!(events("kill -TERM $$"), [Event::Killed(libc::SIGTERM)]);
+        assert_eq!(events("trap 'exit 3' SEGV; kill -SEGV $$"), [Event::Exited(3)]);
+        let crash = events("kill -SEGV $$");
+        assert!(matches!(crash[0], Event::Crashed { signal: libc::SIGSEGV, .. }));
+        assert_eq!(crash[1..], [Event::Killed(libc::SIGSEGV)]);
+        let below = events("sh -c 'kill -ABRT $$; exit 1'; exit $?");
+        assert!(matches!(below[0], Event::Crashed { signal: libc::SIGABRT, .. }));
+        assert_eq!(below[1..], [Event::Exited(128 + libc::SIGABRT)]);
+    }
+}
