@@ -306,8 +306,9 @@ impl Driver {
                 self.said.killing = true;
                 self.outputs.push_back(Output::Signal(pid, KILL));
             }
-            // gdb lets it go when it is stopped.
-            Some((pid, true)) if self.program == Program::Running => {
+            // gdb does not read that it is to leave before it has stopped. Where it does, an interrupt
+            // would be left to the process.
+            Some((pid, true)) if self.is_foreground() => {
                 self.outputs.push_back(Output::Signal(pid, INTERRUPT));
             }
             _ => {}

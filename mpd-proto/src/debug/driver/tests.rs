@@ -329,6 +329,7 @@ fn an_attached_process_is_let_go_when_it_has_stopped() {
     assert_eq!(bench.take(), ["=0 stopped f ? ?"]);
     bench.command("1 cli continue");
     bench.answers("^running");
+    bench.gdb(r#"*running,thread-id="all""#);
     bench.command("2 quit");
     assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
 }
