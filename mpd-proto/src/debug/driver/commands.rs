@@ -43,6 +43,8 @@ impl Driver {
             "set print thread-events off",
             "set debuginfod enabled off",
             "handle SIGUSR1 SIGPIPE nostop noprint pass",
+            // Our commands are not for who asks for input.
+            "python import os, sys; sys.stdin = open(os.devnull)",
         ];
         for setting in settings {
             self.send_console(setting.as_bytes());
@@ -259,6 +261,7 @@ impl Driver {
             self.interrupt_wanted = true;
         } else if self.pending.is_some() {
             self.outputs.push_back(Output::InterruptGdb);
+            self.check = Some(self.send_mi(b"gdb-show confirm"));
         } else if self.sync.is_none() {
             return self.answer(Some(serial));
         }

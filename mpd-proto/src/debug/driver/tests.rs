@@ -171,6 +171,11 @@ fn an_interrupt_before_the_start_waits_for_it() {
     bench.command("4 cli python while True: pass");
     bench.command("5 interrupt");
     assert_eq!(bench.others.last(), Some(&Output::InterruptGdb));
+    bench.take();
+    bench.answers("^done");
+    let said = bench.take();
+    assert!(said[0].starts_with('!'), "{said:?}");
+    assert!(said[1].starts_with("=4 ") && said[2].starts_with("=5 "), "{said:?}");
 }
 
 #[test]
