@@ -1,6 +1,7 @@
 /* What the driver of a debugger is tried with; the first argument says what to do. */
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,18 @@ static void tell_connection(void) {
     printf("connection %s\n", text);
 }
 
+/* Waits for a signal that debuggers let through. */
+static void wait_for_signal(void) {
+    sigset_t set;
+    int number = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("waiting\n");
+    sigwait(&set, &number);
+    printf("signal %s\n", number == SIGUSR1 ? "USR1" : "other");
+}
+
 static void echo(void) {
     static char line[100000];
     printf("name? ");
@@ -53,6 +66,8 @@ int main(int argc, char **argv) {
         tell_connection();
     else if (!strcmp(what, "echo"))
         echo();
+    else if (!strcmp(what, "signal"))
+        wait_for_signal();
     else if (!strcmp(what, "crash"))
         *(volatile int *)argv[argc] = 1;
     else if (!strcmp(what, "lines"))

@@ -305,6 +305,22 @@ fn a_program_reads_what_is_typed_up_to_its_end() {
 }
 
 #[test]
+fn a_signal_to_the_driver_is_one_to_the_program() {
+    let (gdb, program) = means!();
+    let suite = Suite::new();
+    let mut driver = Driver::start(&suite, &gdb, &[&program, "signal"]);
+    driver.send("run run");
+    while driver.next() != ">waiting" {}
+    process::send(driver.pid.as_raw(), Signal::SIGUSR1);
+    let (said, state) = driver.answer();
+    assert!(said.contains(&">signal USR1".to_owned()), "{said:?}");
+    assert_eq!(state, "exited 3");
+    process::send(driver.pid.as_raw(), Signal::SIGTERM);
+    assert_eq!(driver.answer().1, "ended");
+    driver.ended();
+}
+
+#[test]
 fn a_process_that_was_attached_to_lives_on() {
     let (gdb, program) = means!();
     let suite = Suite::new();

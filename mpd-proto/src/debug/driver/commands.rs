@@ -43,6 +43,8 @@ impl Driver {
             "set print thread-events off",
             "set debuginfod enabled off",
             "handle SIGUSR1 SIGPIPE nostop noprint pass",
+            // Our commands are not for who asks for input.
+            "python import os, sys; sys.stdin = open(os.devnull)",
         ];
         for setting in settings {
             self.send_console(setting.as_bytes());
@@ -259,6 +261,7 @@ impl Driver {
             self.interrupt_wanted = true;
         } else if self.pending.is_some() {
             self.outputs.push_back(Output::InterruptGdb);
+            self.check = Some(self.send_mi(b"gdb-show confirm"));
         } else if self.sync.is_none() {
             return self.answer(Some(serial));
         }
@@ -306,8 +309,9 @@ impl Driver {
                 self.said.killing = true;
                 self.outputs.push_back(Output::Signal(pid, KILL));
             }
-            // gdb lets it go when it is stopped.
-            Some((pid, true)) if self.program == Program::Running => {
+            // gdb does not read that it is to leave before it has stopped. Where it does, an interrupt
+            // would be left to the process.
+            Some((pid, true)) if self.is_foreground() => {
                 self.outputs.push_back(Output::Signal(pid, INTERRUPT));
             }
             _ => {}

@@ -175,6 +175,8 @@ pub struct Driver {
     killing: bool,
     /// The question behind the last stop.
     sync: Option<u32>,
+    /// The question behind an interrupt of gdb: when that is answered, so is what was in hand.
+    check: Option<u32>,
     last_serial: u32,
     next_token: u32,
     commands: Lines,
@@ -199,6 +201,7 @@ impl Driver {
             interrupt_wanted: false,
             killing: false,
             sync: None,
+            check: None,
             last_serial: 0,
             next_token: 1,
             // Serial and word stand before the text.

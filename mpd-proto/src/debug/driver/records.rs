@@ -76,14 +76,11 @@ impl Driver {
     fn other(&mut self, line: &[u8]) {
         let token = self.pending.as_ref().map(|pending| format!("{}^", pending.token));
         let at = token.and_then(|token| memchr::memmem::find(line, token.as_bytes()));
-        if let Some(at) = at.filter(|at| *at > 0) {
-            if let record @ Record::Result { .. } = Record::parse(&line[at..]) {
-                self.said.console(&line[..at], &mut self.outputs);
-                if let Record::Result { token: Some(token), class, fields } = record {
-                    self.result(token, &class, &fields);
-                }
-                return;
-            }
+        if let Some(at) = at.filter(|at| *at > 0)
+            && let Record::Result { token: Some(token), class, fields } = Record::parse(&line[at..])
+        {
+            self.said.console(&line[..at], &mut self.outputs);
+            return self.result(token, &class, &fields);
         }
         if !self.is_silent() {
             self.said.console(line, &mut self.outputs);
@@ -163,6 +160,14 @@ impl Driver {
                 self.begin();
             } else if token == *first {
                 self.finish_texts();
+            }
+            return;
+        }
+        if self.check == Some(token) {
+            self.check = None;
+            if let Some(lost) = self.pending.take_if(|p| !p.waits && p.token < token) {
+                self.tell(b'!', b"this command did not come to gdb: something else has read it");
+                self.done(lost.serial);
             }
             return;
         }

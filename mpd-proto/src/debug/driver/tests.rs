@@ -171,6 +171,11 @@ fn an_interrupt_before_the_start_waits_for_it() {
     bench.command("4 cli python while True: pass");
     bench.command("5 interrupt");
     assert_eq!(bench.others.last(), Some(&Output::InterruptGdb));
+    bench.take();
+    bench.answers("^done");
+    let said = bench.take();
+    assert!(said[0].starts_with('!'), "{said:?}");
+    assert!(said[1].starts_with("=4 ") && said[2].starts_with("=5 "), "{said:?}");
 }
 
 #[test]
@@ -329,6 +334,7 @@ fn an_attached_process_is_let_go_when_it_has_stopped() {
     assert_eq!(bench.take(), ["=0 stopped f ? ?"]);
     bench.command("1 cli continue");
     bench.answers("^running");
+    bench.gdb(r#"*running,thread-id="all""#);
     bench.command("2 quit");
     assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
 }
