@@ -22,6 +22,7 @@ pub mod input;
 pub mod ipc;
 pub mod keyfile;
 pub mod link;
+pub mod locate;
 pub mod logging;
 pub mod oom;
 pub mod outgoing;

@@ -35,6 +35,8 @@ pub struct Spawn {
 pub struct Extra<'a> {
     /// Added to the environment.
     pub variables: &'a [CString],
+    /// The arguments, the name included, if they are not those of the [`Spawn`].
+    pub argv: Option<&'a [CString]>,
     /// The CPUs that the child may use; none: as this process.
     pub cpus: Option<&'a CpuMask>,
 }
@@ -146,7 +148,7 @@ impl Spawn {
             }
             placed.push((from_number, to));
         }
-        let argv = pointers(self.argv.iter());
+        let argv = pointers(extra.argv.unwrap_or(&self.argv).iter());
         let shell = [c"/bin/sh".as_ptr(), self.program.as_ptr()];
         let shell: Vec<_> = shell.into_iter().chain(argv.iter().skip(1).copied()).collect();
         let envp = pointers(self.environment.iter().chain(extra.variables));
@@ -217,7 +219,7 @@ mod tests {
             Spawn::new(b"/bin/sh", ["sh", "-c", script], ["A=1", "PATH=/bin:/usr/bin"]).unwrap();
         spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
         let variables = [CString::new("B=2").unwrap()];
-        let (text, status) = run(&spawn, Extra { variables: &variables, cpus: None });
+        let (text, status) = run(&spawn, Extra { variables: &variables, ..Extra::default() });
         assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");

@@ -181,6 +181,7 @@ fn argument(opt: &Opt) -> Arg {
         | Key::HostFile
         | Key::ExitCodeFile
         | Key::StatusFile
+        | Key::ProcTable
         | Key::OutFile
         | Key::ErrFile => ValueHint::FilePath,
         _ => ValueHint::Unknown,

@@ -10,6 +10,7 @@ use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
 use mpd_proto::{JobId, Rank, Time};
 
+use crate::processes::Processes;
 use crate::trace::{Hops, Timeline};
 
 /// A failure is told with the end of the job, when the ranks' last words are out, but no later than
@@ -44,6 +45,10 @@ pub enum Input {
 pub enum Output {
     /// Tell the manager.
     Send(JobInput),
+    /// Show all processes of the job to those who want to know: [`Run::processes`].
+    ShowProcesses,
+    /// Show that the job is being ended, and why.
+    ShowAbort(String),
     /// Stop this process, and come back with [`Run::continued`].
     Stop,
     /// A line for the user, without the program's name in front.
@@ -67,6 +72,8 @@ pub struct Settings {
     pub adopted: bool,
     /// Tell how many times the words of the launch were passed on.
     pub hops: bool,
+    /// The job is held until its processes were shown.
+    pub hold: bool,
 }
 
 /// How a rank ended.
@@ -96,6 +103,7 @@ pub struct Run {
     /// Something other than the end of a rank went wrong.
     cut_short: bool,
     ends: Vec<Ended>,
+    processes: Processes,
     timeline: Timeline,
     finished: bool,
     /// What is to be said once the manager listens.
@@ -108,6 +116,7 @@ impl Run {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
+            processes: Processes::of(settings.size),
             job: None,
             untold: None,
             forwarded: BTreeSet::new(),
@@ -204,6 +213,11 @@ impl Run {
         &self.ends
     }
 
+    /// Which process runs each rank, as far as it was told.
+    pub const fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
     /// What hosts and ranks did when, if it was asked for and the job is over.
     pub const fn timeline(&self) -> &Timeline {
         &self.timeline
@@ -223,6 +237,13 @@ impl Run {
                 self.job = Some((job, host));
                 self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
+            JobNews::Processes { host, ranks, pids } => {
+                if self.processes.add(host.as_str(), &ranks, &pids) {
+                    self.outputs.push_back(Output::ShowProcesses);
+                    let go_on = self.settings.hold.then_some(Output::Send(JobInput::GoOn));
+                    self.outputs.extend(go_on);
+                }
+            }
             JobNews::StdinCredit { bytes } => {
                 self.stdin_wanted = true;
                 self.credit += bytes as usize;
@@ -235,6 +256,9 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
+                if !self.settings.goes_on || !matches!(failure.bare(), Failure::Rank { .. }) {
+                    self.outputs.push_back(Output::ShowAbort(self.told(&failure)));
+                }
                 self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
@@ -350,6 +374,7 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, started()), []);
         run
@@ -368,6 +393,7 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
@@ -377,6 +403,7 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }

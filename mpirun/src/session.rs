@@ -20,7 +20,7 @@ use crate::cli::Run as Job;
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
-use crate::terminal;
+use crate::{mpir, processes, terminal};
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -68,7 +68,8 @@ pub struct Finished {
     pub run: Run,
 }
 
-struct Session {
+struct Session<'a> {
+    job: &'a Job,
     messages: Messages,
     poll: Poll,
     clock: Clock,
@@ -100,10 +101,12 @@ pub fn accompany(
         verbose: *verbose,
         adopted: spec.adopted,
         hops: trace.hops,
+        hold: spec.hold,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let Submitted { conn, private } = submitted;
     let mut session = Session {
+        job,
         messages: Messages::new(name),
         poll: Poll::new().context("cannot make an event queue")?,
         clock: Clock::start(),
@@ -128,7 +131,7 @@ pub fn accompany(
     Ok(finished)
 }
 
-impl Session {
+impl Session<'_> {
     fn register(&mut self, wants_stdin: bool) -> Result<()> {
         let registry = self.poll.registry();
         let both = Watch::READABLE | Watch::WRITABLE;
@@ -282,6 +285,8 @@ impl Session {
         while let Some(output) = self.run.poll_output() {
             match output {
                 Output::Send(input) => self.conn.send(&input),
+                Output::ShowProcesses => self.show_processes(),
+                Output::ShowAbort(why) => mpir::show_abort(&why),
                 Output::Print(text) => self.messages.print(&text),
                 Output::Finish(code) => self.code = Some(code),
                 Output::Leave(code) => {
@@ -295,6 +300,22 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// To debuggers, at whose breakpoint this may wait, and in a file.
+    fn show_processes(&mut self) {
+        let (spec, processes) = (&self.job.spec, self.run.processes());
+        let programs = processes::programs(spec);
+        let wanted = self.job.trace.proctable.as_deref();
+        let file = wanted.map(|path| (path, processes.render(spec, &programs)));
+        mpir::show(processes.hosts(), programs, &processes.table(spec));
+        // Whoever waits for the file finds the table in our memory.
+        if let Some((path, text)) = file
+            && let Err(e) = fs::write(path, text)
+        {
+            self.messages.print(&format!("cannot write {}: {e}", path.display()));
+        }
+        mpir::tell_spawned();
     }
 
     /// The manager closes the connection by ending: then nothing of the job is left.

@@ -26,6 +26,7 @@ mod limits;
 mod manager;
 mod members;
 mod mpi;
+mod mpir;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
 #[path = "../../mpd-proto/tests/channel/naive.rs"]
 mod naive;
@@ -48,3 +49,4 @@ mod suite;
 mod terminal;
 mod timeline;
 mod usage;
+mod wrapping;

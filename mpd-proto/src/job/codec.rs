@@ -13,7 +13,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +50,7 @@ impl JobSpec {
         self.placement.encode(&mut w);
         w.choice(&SpawnPolicy::ALL, self.spawn_policy);
         w.flag(self.adopted);
+        w.flag(self.hold);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -94,6 +95,7 @@ impl JobSpec {
         let placement = PlacementSpec::decode(&mut r)?;
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let adopted = r.flag()?;
+        let hold = r.flag()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -121,6 +123,7 @@ impl JobSpec {
             placement,
             spawn_policy,
             adopted,
+            hold,
         })
     }
 }
@@ -162,6 +165,7 @@ impl Argset {
         w.u32(self.size as usize);
         w.bytes(&self.program);
         w.list(&self.args);
+        w.flag(self.substitute);
         w.u32(self.environment as usize);
         w.bytes(&self.directory);
         w.bytes(&self.search);
@@ -183,6 +187,7 @@ impl Argset {
             size: r.u32()?,
             program: r.bytes()?,
             args: r.list()?,
+            substitute: r.flag()?,
             environment: r.u32()?,
             directory: r.bytes()?,
             search: r.bytes()?,
@@ -360,6 +365,7 @@ mod tests {
                 size,
                 program,
                 args: vec![b"a b".to_vec(), Vec::new()],
+                substitute: true,
                 environment: 0,
                 directory: b"/tmp".to_vec(),
                 search: b"/bin:/usr/bin".to_vec(),
@@ -397,6 +403,7 @@ mod tests {
             },
             spawn_policy: SpawnPolicy::Pack,
             adopted: true,
+            hold: true,
         }
     }
 

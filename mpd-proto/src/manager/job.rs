@@ -100,6 +100,8 @@ pub(super) struct Job {
     /// Signals that came before all ranks were there.
     early: Vec<Down>,
     limit: Option<Duration>,
+    /// Nobody leaves the first fence of the first world yet.
+    held: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -122,6 +124,7 @@ impl Job {
             round: 0,
             early: Vec::new(),
             limit: config.limit,
+            held: config.hold,
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -296,6 +299,13 @@ impl Job {
         }
     }
 
+    /// The console holds the job no longer.
+    pub(super) fn go_on(&mut self, now: Time) {
+        if std::mem::take(&mut self.held) {
+            self.review_fence(now, Rank(0));
+        }
+    }
+
     pub(super) fn console_lost(&mut self, now: Time) {
         self.discard(now);
         self.terminate(now, FAILURE_GRACE);
@@ -432,6 +442,10 @@ impl Job {
             && let Some(rank) = self.roll.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
+            return;
+        }
+        // Whoever ends anyway is not held.
+        if self.held && first == Rank(0) && self.phase < Phase::Ending {
             return;
         }
         if self.roll.release(first) {

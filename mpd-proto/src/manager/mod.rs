@@ -55,6 +55,8 @@ pub struct Config<'a> {
     pub on_failure: OnFailure,
     /// How long the job may run.
     pub limit: Option<Duration>,
+    /// Whether nobody leaves the first fence before [`Input::GoOn`].
+    pub hold: bool,
 }
 
 /// A world that the root has found a place for.
@@ -107,6 +109,8 @@ pub enum Input {
     Suspend,
     /// `fg`.
     Resume,
+    /// The console holds the job no longer.
+    GoOn,
     /// The console's connection closed.
     ConsoleLost,
     /// The daemon asks for the end of the job.
@@ -315,6 +319,7 @@ impl Manager {
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
             Input::Resume => self.at_root(Job::resume),
+            Input::GoOn => self.at_root(|job| job.go_on(now)),
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::id::JobId;
 use crate::job::{Failure, RankEnd};
-use crate::message::jobs::{HostedPart, JobRef};
+use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::rankset::RankSet;
@@ -301,6 +301,8 @@ pub enum JobInput {
     Suspend,
     /// `fg`: let them all continue.
     Resume,
+    /// Of a job whose specification holds it: it goes on.
+    GoOn,
 }
 
 /// The root manager to `mpirun`.
@@ -313,6 +315,17 @@ pub enum JobNews {
         job: JobId,
         /// The host it runs on.
         host: String,
+    },
+    /// Which processes run the ranks of a host, once all ranks are started: every rank of the first
+    /// world is in one of these.
+    Processes {
+        /// The host.
+        host: DaemonName,
+        /// Some of its ranks.
+        ranks: RankSet,
+        /// The process id of each, in order.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
+        pids: Vec<u32>,
     },
     /// That many further bytes of standard input may be sent.
     StdinCredit {

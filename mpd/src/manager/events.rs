@@ -268,7 +268,8 @@ impl Process {
         let variables =
             start::variables_of((&world.spec, &self.order), world.numbers.own(rank), local);
         let cpus = CpuMask::of(world.bindings.cpus(local));
-        let extra = Extra { variables: &variables, cpus: cpus.as_ref() };
+        let argv = start::arguments_of((&world.spec, &self.order), world.numbers.own(rank));
+        let extra = Extra { variables: &variables, argv: argv.as_deref(), cpus: cpus.as_ref() };
         let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(

@@ -27,7 +27,6 @@ mod daemon;
 mod events;
 mod flows;
 mod labels;
-mod locate;
 mod memory;
 mod names;
 mod outputs;
@@ -175,6 +174,9 @@ struct Process {
     by_pid: BTreeMap<Pid, Rank>,
     /// Process ids of all ranks of the first world, for reports of the root.
     pids: Vec<u32>,
+    /// How many of those are not known yet, and whether the console was told them all.
+    unknown: usize,
+    told_pids: bool,
     outputs: Outputs,
     flows: Flows,
     labels: Labels,
@@ -301,6 +303,7 @@ impl Process {
             size,
             on_failure: spec.on_failure,
             limit: spec.timeout,
+            hold: spec.hold,
         });
         // Only the root knows all.
         let known = if place == 0 { size as usize } else { 0 };
@@ -318,6 +321,8 @@ impl Process {
             adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
             pids: vec![0; known],
+            unknown: known,
+            told_pids: place != 0,
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),

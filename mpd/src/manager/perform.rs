@@ -8,7 +8,7 @@ use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, Phase, StartJob};
+use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
@@ -141,6 +141,21 @@ impl Process {
         self.end_span(Phase::Tidy, None);
         self.tell_trace();
         self.tell(Input::Tidied);
+    }
+
+    /// Which process runs each rank, for debuggers that find the job through its console.
+    pub(super) fn tell_processes(&mut self) {
+        for share in self.order.shares.iter() {
+            let all: Vec<Rank> =
+                share.ranks.ranks().filter(|r| r.index() < self.pids.len()).collect();
+            for part in all.chunks(MAX_RUN) {
+                self.console.tell(&JobNews::Processes {
+                    host: share.member.clone(),
+                    ranks: part.iter().copied().collect(),
+                    pids: part.iter().map(|rank| self.pids[rank.index()]).collect(),
+                });
+            }
+        }
     }
 
     /// The last words, when nothing of the job is left anywhere.

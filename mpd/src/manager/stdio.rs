@@ -42,6 +42,7 @@ impl Process {
                     JobInput::HangUp => Input::HangUp,
                     JobInput::Suspend => Input::Suspend,
                     JobInput::Resume => Input::Resume,
+                    JobInput::GoOn => Input::GoOn,
                 }),
                 Heard::Stdin(bytes) if bytes.is_empty() => self.take_input(&Stdin::End),
                 Heard::Stdin(bytes) => self.take_input(&Stdin::Bytes(&bytes)),

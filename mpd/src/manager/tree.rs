@@ -238,6 +238,7 @@ impl Process {
         self.expect(pids);
         for &(rank, pid) in pids {
             if let Some(known) = self.pids.get_mut(rank.index()) {
+                self.unknown -= usize::from(*known == 0 && pid != 0);
                 *known = pid;
             }
             let output = &self.spec.output;
@@ -245,6 +246,9 @@ impl Process {
                 let label = self.label_of(rank, pid);
                 self.labels.insert(rank, label);
             }
+        }
+        if self.unknown == 0 && !std::mem::replace(&mut self.told_pids, true) {
+            self.tell_processes();
         }
     }
 
