@@ -127,19 +127,20 @@ fn a_debugger_of_an_ordinary_user_is_told_the_right_process_ids() {
 }
 
 #[test]
-fn a_rank_is_held_in_its_first_fence_until_the_debugger_goes_on() {
+fn ranks_on_many_hosts_wait_for_their_first_answer_until_the_debugger_goes_on() {
     let Some(gdb) = gdb() else { return };
-    let suite = Suite::new();
-    // It is in the fence soon after this answer, and would be through it at once.
-    let look = "shell timeout 30 sh -c 'until grep -q cmd=maxes out.0; do sleep 0.05; done'\n\
-                shell sleep 0.3\nshell echo before $(grep -c barrier_out out.0)\n";
-    let end = "delete\ncontinue\nshell echo after $(grep -c barrier_out out.0)\n";
-    let script = [LAUNCH, look, end].concat();
-    let run = launch(&suite, &gdb, &script).args(["-np", "1", "-outfile-pattern", "out.%r"]);
-    let output = run.arg(suite.program("t-pmi")).args(["say", "0", "get_maxes", "barrier_in"]);
-    let output = output.output();
+    let ring = Members::new().option(&["--ncpus", "1"]).with(3);
+    // Each says that it is there, and would be through its fence and say more soon.
+    let all = "shell timeout 30 sh -c 'until grep -q up out.0 && grep -q up out.1 && grep -q up out.2; \
+               do sleep 0.05; done'\nshell echo before $(cat out.? | grep -c hello)\n";
+    let end = "delete\ncontinue\nshell echo after $(cat out.? | grep -c hello)\n";
+    let script = [LAUNCH, all, end].concat();
+    let words =
+        ["-np", "3", "-outfile-pattern", "out.%r", "sh", "-c", "echo up; exec \"$0\" hello"];
+    let run = launch(&ring.suite, &gdb, &script).env("MPD_RUNDIR", ring.rundir(1)).args(words);
+    let output = run.arg(ring.suite.program("t-pmi")).output();
     let out = output.out();
-    assert!(out.contains("before 0\n") && out.contains("after 1\n"), "{output}");
+    assert!(out.contains("before 0\n") && out.contains("after 3\n"), "{output}");
     assert!(out.contains("exited normally"), "{output}");
 }
 

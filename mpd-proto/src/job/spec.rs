@@ -60,7 +60,8 @@ pub struct JobSpec {
     pub spawn_policy: SpawnPolicy,
     /// Whether its one rank is a process that runs already, and was passed with the specification.
     pub adopted: bool,
-    /// Whether nobody leaves the first fence before the console says so: a debugger attaches meanwhile.
+    /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
+    /// meanwhile.
     pub hold: bool,
 }
 

@@ -100,8 +100,6 @@ pub(super) struct Job {
     /// Signals that came before all ranks were there.
     early: Vec<Down>,
     limit: Option<Duration>,
-    /// Nobody leaves the first fence of the first world yet.
-    held: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -124,7 +122,6 @@ impl Job {
             round: 0,
             early: Vec::new(),
             limit: config.limit,
-            held: config.hold,
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -299,10 +296,11 @@ impl Job {
         }
     }
 
-    /// The console holds the job no longer.
-    pub(super) fn go_on(&mut self, now: Time) {
-        if std::mem::take(&mut self.held) {
-            self.review_fence(now, Rank(0));
+    /// The console holds the ranks no longer. Where the last of them was started may not be known here yet.
+    pub(super) fn go_on(&mut self) {
+        match self.phase {
+            Phase::Preparing | Phase::Starting => self.early.push(Down::GoOn),
+            _ => self.command(Down::GoOn),
         }
     }
 
@@ -442,10 +440,6 @@ impl Job {
             && let Some(rank) = self.roll.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
-            return;
-        }
-        // Whoever ends anyway is not held.
-        if self.held && first == Rank(0) && self.phase < Phase::Ending {
             return;
         }
         if self.roll.release(first) {

@@ -55,8 +55,6 @@ pub struct Config<'a> {
     pub on_failure: OnFailure,
     /// How long the job may run.
     pub limit: Option<Duration>,
-    /// Whether nobody leaves the first fence before [`Input::GoOn`].
-    pub hold: bool,
 }
 
 /// A world that the root has found a place for.
@@ -190,6 +188,8 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
+    /// Ranks that were held may speak PMI.
+    LetGo,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
     /// Every rank of this world that waits in the fence may go on.
@@ -319,7 +319,7 @@ impl Manager {
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
             Input::Resume => self.at_root(Job::resume),
-            Input::GoOn => self.at_root(|job| job.go_on(now)),
+            Input::GoOn => self.at_root(Job::go_on),
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),

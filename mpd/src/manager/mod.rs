@@ -195,6 +195,8 @@ struct Process {
     answering: Vec<Rank>,
     buffer: Vec<u8>,
     killing: bool,
+    /// What ranks of the first world say by PMI is not read yet.
+    held: bool,
     /// Everything here is stopped, or about to be: nothing new is started.
     stopping: bool,
     draining: bool,
@@ -303,7 +305,6 @@ impl Process {
             size,
             on_failure: spec.on_failure,
             limit: spec.timeout,
-            hold: spec.hold,
         });
         // Only the root knows all.
         let known = if place == 0 { size as usize } else { 0 };
@@ -338,6 +339,7 @@ impl Process {
             answering: Vec::new(),
             buffer: vec![0; 256 * 1024],
             killing: false,
+            held: spec.hold,
             stopping: false,
             draining: false,
             ending: false,

@@ -42,6 +42,10 @@ impl Process {
                 tree::continue_descendants();
                 self.continue_adopted();
             }
+            Output::LetGo => {
+                self.held = false;
+                self.talking.extend(self.clients.started().map(|(rank, _)| rank));
+            }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),
             Output::ToChildren(word) => self.send_down(&word),

@@ -177,8 +177,7 @@ impl Cluster {
         let shares = shares(hosts, each);
         let size = u32::try_from(hosts).unwrap() * each;
         let host = |place: usize| {
-            let config =
-                Config { shares: &shares, place, size, on_failure, limit: None, hold: false };
+            let config = Config { shares: &shares, place, size, on_failure, limit: None };
             let ranks = shares.get(place).unwrap().ranks.ranks().map(|rank| rank.0).collect();
             let manager = Manager::new(config);
             Host {
@@ -642,6 +641,7 @@ impl Cluster {
             Output::ToSome(places, down) => self.send_down(places, &down),
             Output::Interrupt(..)
             | Output::Dead(_)
+            | Output::LetGo
             | Output::GiveUp(_)
             | Output::TellSuspended
             | Output::TellNotice(_)
@@ -710,8 +710,7 @@ impl Cluster {
                 for place in self.hosts.len()..self.shares.len() {
                     let (shares, size) = (&self.shares, self.size);
                     let on_failure = self.on_failure;
-                    let config =
-                        Config { shares, place, size, on_failure, limit: None, hold: false };
+                    let config = Config { shares, place, size, on_failure, limit: None };
                     self.hosts.push(Host::of(Manager::new(config), place, Vec::new()));
                 }
             }

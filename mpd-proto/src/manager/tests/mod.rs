@@ -33,8 +33,7 @@ fn shares(hosts: usize, each: u32) -> Shares {
 
 /// The manager of a job of one host, before anything happened.
 fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
-    let shares = shares(1, size);
-    Manager::new(Config { shares: &shares, place: 0, size, on_failure, limit, hold: false })
+    Manager::new(Config { shares: &shares(1, size), place: 0, size, on_failure, limit })
 }
 
 struct Story {
@@ -156,19 +155,12 @@ fn a_fence_releases_when_everybody_is_inside_and_again() {
 }
 
 #[test]
-fn a_job_that_is_held_goes_through_no_fence_until_the_console_lets_it() {
-    let shares = shares(1, 2);
-    let on_failure = OnFailure::End;
-    let config = Config { shares: &shares, place: 0, size: 2, on_failure, limit: None, hold: true };
-    let mut story = Story { manager: Manager::new(config), now: Time::ZERO };
-    story.tell(Input::Ready);
-    for input in [Input::EnteredFence(Rank(0)), Input::Started, Input::EnteredFence(Rank(1))] {
-        assert_eq!(story.tell(input), []);
-    }
-    assert_eq!(story.tell(Input::GoOn), [Output::ReleaseFence(Rank(0))]);
-    assert_eq!(story.tell(Input::GoOn), []);
-    story.tell(Input::EnteredFence(Rank(0)));
-    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+fn ranks_that_were_held_go_on_when_all_were_started_and_the_console_lets_them() {
+    let mut story = Story::starting(2, OnFailure::End, None);
+    assert_eq!(story.tell(Input::GoOn), [], "it knows of all ranks before we do");
+    assert_eq!(story.tell(Input::Started), [Output::LetGo]);
+    let mut story = Story::of(2);
+    assert_eq!(story.tell(Input::GoOn), [Output::LetGo]);
 }
 
 #[test]

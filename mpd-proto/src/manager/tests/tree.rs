@@ -20,7 +20,7 @@ impl Post {
     fn with(place: usize, hosts: usize, on_failure: OnFailure) -> Self {
         let size = u32::try_from(hosts).unwrap() * 2;
         let shares = shares(hosts, 2);
-        let config = Config { shares: &shares, place, size, on_failure, limit: None, hold: false };
+        let config = Config { shares: &shares, place, size, on_failure, limit: None };
         Self { manager: Manager::new(config), now: Time::ZERO }
     }
 
@@ -199,14 +199,8 @@ fn a_word_that_cannot_wait_comes_behind_what_ranks_did_before() {
 fn many_ends_are_told_in_messages_of_bounded_size() {
     let size = 3 * u32::try_from(MAX_LISTED).unwrap();
     let shares = shares(2, size / 2);
-    let config = Config {
-        shares: &shares,
-        place: 1,
-        size,
-        on_failure: OnFailure::End,
-        limit: None,
-        hold: false,
-    };
+    let config =
+        Config { shares: &shares, place: 1, size, on_failure: OnFailure::End, limit: None };
     let mut manager = Manager::new(config);
     manager.handle(Time::ZERO, Input::FromParent(Down::Go));
     for rank in (size / 2..size).map(Rank) {
