@@ -408,14 +408,45 @@ mod tests {
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 
-    fn told(run: &mut Run, input: Input) -> Vec<Output> {
+    fn all_of(run: &mut Run, input: Input) -> Vec<Output> {
         run.handle(Time::ZERO, input);
         std::iter::from_fn(|| run.poll_output()).collect()
+    }
+
+    /// What there is to do but for debuggers.
+    fn told(run: &mut Run, input: Input) -> Vec<Output> {
+        let outputs = all_of(run, input);
+        outputs.into_iter().filter(|output| !matches!(output, Output::ShowAbort(_))).collect()
     }
 
     fn failed(end: RankEnd) -> Input {
         let failure = Failure::Rank { rank: Rank(1), end };
         Input::News(JobNews::Failed { host: "h1".into(), failure })
+    }
+
+    #[test]
+    fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
+        let mut run = run(2);
+        run.settings.hold = true;
+        let told_of = |rank: u32| {
+            let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+            let ranks = [Rank(rank)].into_iter().collect();
+            Input::News(JobNews::Processes { host, ranks, pids: vec![100 + rank] })
+        };
+        assert_eq!(told(&mut run, told_of(1)), []);
+        let shown = [Output::ShowProcesses, Output::Send(JobInput::GoOn)];
+        assert_eq!(told(&mut run, told_of(0)), shown);
+        assert_eq!(told(&mut run, told_of(0)), []);
+    }
+
+    #[test]
+    fn debuggers_are_shown_a_failure_that_ends_the_job_at_once() {
+        let why = Output::ShowAbort("rank 1: exited with code 7".into());
+        assert_eq!(all_of(&mut run(2), failed(RankEnd::Exited(7))), [why]);
+        let mut goes_on = run(2);
+        goes_on.settings.goes_on = true;
+        let told = all_of(&mut goes_on, failed(RankEnd::Exited(7)));
+        assert!(!told.iter().any(|output| matches!(output, Output::ShowAbort(_))), "{told:?}");
     }
 
     #[test]
@@ -468,8 +499,14 @@ mod tests {
 
     #[test]
     fn what_the_terminal_sends_reaches_a_program_without_us() {
-        let settings =
-            Settings { size: 1, goes_on: false, verbose: false, adopted: true, hops: false };
+        let settings = Settings {
+            size: 1,
+            goes_on: false,
+            verbose: false,
+            adopted: true,
+            hops: false,
+            hold: false,
+        };
         let mut run = Run::new(settings);
         assert_eq!(told(&mut run, Input::Signal(SIGINT)), []);
         assert_eq!(told(&mut run, started()), []);
