@@ -31,6 +31,7 @@ mod memory;
 mod names;
 mod outputs;
 mod perform;
+mod pids;
 mod pmi;
 mod ranks;
 mod report;
@@ -80,6 +81,7 @@ use self::labels::Labels;
 use self::memory::Memory;
 use self::names::Names;
 use self::outputs::{Outputs, plain};
+use self::pids::Pids;
 use self::ranks::Ranks;
 use self::spawn::Spawning;
 use self::staging::Staging;
@@ -172,11 +174,7 @@ struct Process {
     adoption: Adoption,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
-    /// Process ids of all ranks of the first world, for reports of the root.
-    pids: Vec<u32>,
-    /// How many of those are not known yet, and whether the console was told them all.
-    unknown: usize,
-    told_pids: bool,
+    pids: Pids,
     outputs: Outputs,
     flows: Flows,
     labels: Labels,
@@ -306,8 +304,6 @@ impl Process {
             on_failure: spec.on_failure,
             limit: spec.timeout,
         });
-        // Only the root knows all.
-        let known = if place == 0 { size as usize } else { 0 };
         let mut process = Self {
             poll,
             clock,
@@ -321,9 +317,8 @@ impl Process {
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             adoption: Adoption::of(&spec, place)?,
             by_pid: BTreeMap::new(),
-            pids: vec![0; known],
-            unknown: known,
-            told_pids: place != 0,
+            // Only the root knows all.
+            pids: Pids::of(if place == 0 { size } else { 0 }),
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),

@@ -151,12 +151,12 @@ impl Process {
     pub(super) fn tell_processes(&mut self) {
         for share in self.order.shares.iter() {
             let all: Vec<Rank> =
-                share.ranks.ranks().filter(|r| r.index() < self.pids.len()).collect();
+                share.ranks.ranks().filter(|&rank| self.pids.get(rank) != 0).collect();
             for part in all.chunks(MAX_RUN) {
                 self.console.tell(&JobNews::Processes {
                     host: share.member.clone(),
                     ranks: part.iter().copied().collect(),
-                    pids: part.iter().map(|rank| self.pids[rank.index()]).collect(),
+                    pids: part.iter().map(|&rank| self.pids.get(rank)).collect(),
                 });
             }
         }
@@ -174,7 +174,7 @@ impl Process {
             for share in self.order.shares.iter() {
                 let all: Vec<Rank> = share.ranks.ranks().collect();
                 for part in all.chunks(ENDS_PER_MESSAGE) {
-                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    let end = |&rank: &Rank| (self.pids.get(rank), self.machine.end_of(rank));
                     self.console.tell(&JobNews::Ends {
                         host: share.member.to_string(),
                         ranks: part.iter().copied().collect(),

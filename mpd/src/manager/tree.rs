@@ -237,17 +237,13 @@ impl Process {
     pub(super) fn learn_pids(&mut self, pids: &[(Rank, u32)]) {
         self.expect(pids);
         for &(rank, pid) in pids {
-            if let Some(known) = self.pids.get_mut(rank.index()) {
-                self.unknown -= usize::from(*known == 0 && pid != 0);
-                *known = pid;
-            }
             let output = &self.spec.output;
             if self.is_root() && (output.label.is_some() || output.merge) {
                 let label = self.label_of(rank, pid);
                 self.labels.insert(rank, label);
             }
         }
-        if self.unknown == 0 && !std::mem::replace(&mut self.told_pids, true) {
+        if self.pids.learn(pids) {
             self.tell_processes();
         }
     }
