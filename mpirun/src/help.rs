@@ -128,8 +128,8 @@ pub(crate) const DEBUGGERS: [&str; 4] = [
     "When the job is ended for a failure, MPIR_debug_state is 2 (aborting) and MPIR_debug_abort_string says why. \
      Processes that ranks spawn are not in the table. Paths are those of this host, or what was typed if \
      the program is not here.",
-    "The symbols are there in every build. A debugger that wants their types, too, needs debug information: \
-     CARGO_PROFILE_RELEASE_DEBUG=full CARGO_PROFILE_RELEASE_STRIP=none cargo build --release -p mpirun.",
+    "The symbols are in the symbol table of every build, with the types that the interface says, as C lays them out; \
+     no debug information describes them.",
 ];
 
 /// What people start with.

@@ -1,9 +1,9 @@
 //! What debuggers and other tools read in the memory of `mpirun`: the symbols of the MPIR Process
 //! Acquisition Interface, version 1.0, of the MPI Forum's tools working group.
 //!
-//! Their names and types are its, and `static mut`, so that debug information shows plain C types. They
-//! are read and written by another process, so every access of ours is volatile. `mpirun` has one
-//! thread; nobody else here touches them.
+//! Their names and types are its. They are read and written by another process, so every access of ours is
+//! volatile. `mpirun` has one thread; nobody else here touches them. Tools know the types: releases have no
+//! debug information, and what Rust could say of them stands under `mpirun::mpir`, where no tool looks.
 //!
 //! What is absent says something, too. There is no `MPIR_acquired_pre_main`: ranks run when they are
 //! told, and wait in `MPI_Init` at the earliest. There is no `MPIR_ignore_queues`, for the libraries of
