@@ -70,7 +70,7 @@ impl<'a> Driver<'a> {
         let error = std::io::stderr();
         let fds = [commands_read.as_fd(), lines.as_fd(), error.as_fd(), theirs.as_fd()];
         let none: [CString; 0] = [];
-        let extra = Extra { variables: &none, cpus: None };
+        let extra = Extra::default();
         let pid = spawn.start(&fds, extra, None).expect("the driver starts");
         let output = Some(File::from(OwnedFd::from(output)));
         Self { suite, pid, commands, control: Some(control), lines: None, output, serial: 0 }

@@ -114,6 +114,8 @@ pub enum Input {
     Suspend,
     /// `fg`.
     Resume,
+    /// The console holds the job no longer.
+    GoOn,
     /// The console's connection closed.
     ConsoleLost,
     /// The daemon asks for the end of the job.
@@ -202,6 +204,8 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
+    /// Ranks that were held may speak PMI.
+    LetGo,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
     /// Every rank of this world that waits in the fence may go on.
@@ -348,6 +352,7 @@ impl Manager {
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
             Input::Resume => self.at_root(Job::resume),
+            Input::GoOn => self.at_root(Job::go_on),
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
