@@ -395,7 +395,7 @@ pub static OPTIONS: &[Opt] = {
         "print the exit codes of all ranks at the end"),
 
     opt(Debugger, Key::Debug, &["d", "gdb"], &[],
-        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb").basic(),
+        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb"),
     opt(Debugger, Key::DebugCommand, &["ex"], &["COMMAND"],
         "with -d: carry out a command before those that are typed; can be repeated"),
     opt(Debugger, Key::DebugBatch, &["batch"], &[],
