@@ -369,8 +369,10 @@ fn the_terminals_of_ranks_follow_that_of_mpirun() {
     suite.start_daemon();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.resize(101, 31);
-    let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
-    terminal.enter(&format!("$MPIRUN -n 2 -pty bash -c \"{script}\""));
+    // A shell's trap would miss a signal that comes while it runs.
+    let script = "while :; do now=$(stty size); [ \"$now\" = \"$was\" ] || echo $now; was=$now; sleep 0.05; done";
+    std::fs::write(suite.path("work/watch"), script).expect("a script");
+    terminal.enter("$MPIRUN -n 2 -pty bash ./watch");
     terminal.shows("31 101\n31 101\n");
     for (columns, lines) in [(77, 13), (200, 60), (101, 31)] {
         terminal.resize(columns, lines);
