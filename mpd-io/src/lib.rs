@@ -7,7 +7,7 @@
 //! - One descriptor, one owner, closed by drop. All are close-on-exec.
 //! - mio is edge-triggered: an owner reads until `WouldBlock` or remembers that it did not.
 //! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
-//! - All `unsafe` of the daemons and consoles is in `raw.rs`.
+//! - All `unsafe` of the daemons and consoles is in `raw.rs`, but for the symbols that debuggers find in `mpirun`.
 
 pub mod addresses;
 pub mod cgroup;
@@ -22,6 +22,7 @@ pub mod input;
 pub mod ipc;
 pub mod keyfile;
 pub mod link;
+pub mod locate;
 pub mod logging;
 pub mod oom;
 pub mod outgoing;

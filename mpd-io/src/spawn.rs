@@ -38,6 +38,8 @@ pub struct Spawn {
 pub struct Extra<'a> {
     /// Added to the environment.
     pub variables: &'a [CString],
+    /// The last arguments, in place of as many of the [`Spawn`].
+    pub arguments: &'a [CString],
     /// The CPUs that the child may use; none: as this process.
     pub cpus: Option<&'a CpuMask>,
     /// A descriptor behind those that all have.
@@ -180,7 +182,8 @@ impl Spawn {
             }
             placed.push((from_number, to));
         }
-        let argv = pointers(self.argv.iter());
+        let same = self.argv.len().saturating_sub(extra.arguments.len());
+        let argv = pointers(self.argv[..same].iter().chain(extra.arguments));
         let shell = [c"/bin/sh".as_ptr(), self.program.as_ptr()];
         let shell: Vec<_> = shell.into_iter().chain(argv.iter().skip(1).copied()).collect();
         let envp = pointers(self.environment.iter().chain(extra.variables));

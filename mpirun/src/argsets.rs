@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use mpd_proto::hosts::HostEntry;
-use mpd_proto::job::{Argset, Bytes, JobSpec, MAX_ARGSETS, Misfit};
+use mpd_proto::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
 use mpd_proto::soft::Soft;
 
 use crate::allocation::{self, Allocation};
@@ -170,6 +170,7 @@ impl<'a> Argsets<'a> {
             adopted: false,
             debug: None,
             on_crash: None,
+            hold: false,
         };
         match spec.check() {
             Ok(()) => Ok(spec),
@@ -192,6 +193,7 @@ impl<'a> Argsets<'a> {
         let [name, args @ ..] = &program.words[..] else {
             return Err(Usage::syntax("there is no program to run"));
         };
+        let substitute = own.substitute || all.substitute;
         let variables =
             environment::assemble(&caller.environment, &all.environment, &own.environment)?;
         let mut limits = caller.limits.clone();
@@ -201,7 +203,8 @@ impl<'a> Argsets<'a> {
         Ok(Argset {
             size: size(own, all, most)?,
             program: name.clone().into_vec(),
-            args: args.iter().map(|a| a.clone().into_vec()).collect(),
+            args: arguments(args, substitute)?,
+            substitute,
             search: search(caller, own.path.or(&all.path).get(), &variables),
             environment: environments.index(variables),
             directory: match own.directory.or(&all.directory).get() {
@@ -228,6 +231,7 @@ struct Local {
     pty: bool,
     limits: Vec<(LimitChange, String)>,
     environment: Choice,
+    substitute: bool,
 }
 
 impl Local {
@@ -254,6 +258,10 @@ impl Local {
                     return Err(Usage::syntax(text));
                 }
                 self.limits.push((change, setting.to_string()));
+                Ok(())
+            }
+            Key::Substitute => {
+                self.substitute = true;
                 Ok(())
             }
             Key::EnvSet | Key::EnvList | Key::EnvAll | Key::EnvNone | Key::EnvExport => {
@@ -295,6 +303,22 @@ fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
             Err(Usage::syntax(text))
         }
     }
+}
+
+/// The arguments of a program, of which each is a pattern if they are to be filled in.
+fn arguments(args: &[OsString], substitute: bool) -> Result<Vec<Bytes>, Usage> {
+    let args = args.iter().map(|arg| match ArgumentFormat::new(arg.as_bytes()) {
+        Err(field) if substitute => {
+            let known = "-subst knows %r rank, %h host, %j job id, %s ranks, %% percent sign";
+            let problem = match field {
+                Some(field) => format!("there is no field %{field}"),
+                None => "the % at the end has no letter".to_owned(),
+            };
+            Err(Usage::syntax(format!("argument {:?}: {problem}; {known}", arg.to_string_lossy())))
+        }
+        _ => Ok(arg.clone().into_vec()),
+    });
+    args.collect()
 }
 
 fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> Bytes {

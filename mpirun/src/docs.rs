@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{DEBUGGER, EXAMPLES, NOTES, VARIABLES};
+use crate::help::{DEBUGGER, DEBUGGERS, EXAMPLES, NOTES, VARIABLES, WRAPPERS, WRAPPING};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
@@ -78,10 +78,14 @@ fn man_page() -> io::Result<Vec<u8>> {
         roff.text([roman(paragraph)]);
     }
     roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
-    for (name, meaning) in VARIABLES {
-        roff.control("TP", []);
-        roff.text([bold(name)]);
-        roff.text([roman(meaning)]);
+    described(&mut roff, &VARIABLES);
+    roff.control("SH", ["WRAPPING THE PROGRAM"]);
+    roff.text([roman(WRAPPING)]);
+    described(&mut roff, &WRAPPERS);
+    roff.control("SH", ["DEBUGGERS"]);
+    for paragraph in DEBUGGERS {
+        roff.control("PP", []);
+        roff.text([roman(paragraph)]);
     }
     roff.control("SH", ["EXAMPLES"]);
     for example in EXAMPLES {
@@ -90,6 +94,15 @@ fn man_page() -> io::Result<Vec<u8>> {
     }
     roff.to_writer(&mut page)?;
     Ok(page)
+}
+
+/// A list of words in bold, each with what it means.
+fn described(roff: &mut Roff, list: &[(&str, &str)]) {
+    for (word, meaning) in list {
+        roff.control("TP", []);
+        roff.text([bold(*word)]);
+        roff.text([roman(*meaning)]);
+    }
 }
 
 /// All ways to write an option, and its values.
@@ -186,6 +199,7 @@ fn argument(opt: &Opt) -> Arg {
         | Key::HostFile
         | Key::ExitCodeFile
         | Key::StatusFile
+        | Key::ProcTable
         | Key::OutFile
         | Key::ErrFile => ValueHint::FilePath,
         _ => ValueHint::Unknown,

@@ -31,6 +31,9 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &C
         let words = std::iter::once(&argset.program).chain(&argset.args);
         let command: Vec<String> = words.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
+        if argset.substitute {
+            line(&mut text, "  arguments", "filled in for each rank");
+        }
         if let Some(hosts) = &argset.hosts {
             line(&mut text, "  hosts", &listed(hosts));
         }
@@ -76,6 +79,7 @@ fn job_lines(
         ("exit code file", exits.ecfn.as_ref().map(path)),
         ("print exit codes", flag(exits.print_all)),
         ("preload", flag(spec.preload)),
+        ("processes to", trace.proctable.as_ref().map(path)),
         ("timeline", trace.file.as_ref().map(path)),
         ("print forwarding steps", flag(trace.hops)),
         ("temporary files", Some(quoted(&spec.tmpdir))),

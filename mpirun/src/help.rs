@@ -115,6 +115,49 @@ pub(crate) const VARIABLES: [(&str, &str); 9] = [
     ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
 ];
 
+/// Tools around the program, for the man page: what is typed, and what comes of it.
+pub(crate) const WRAPPERS: [(&str, &str); 5] = [
+    (
+        "mpirun -np 4 -subst valgrind --log-file=vg.%r ./cpi",
+        "a report of valgrind for each rank; without --log-file all go to standard error",
+    ),
+    ("mpirun -np 4 -subst strace -f -o out.%r ./cpi", "the system calls of each rank"),
+    (
+        "mpirun -np 4 -subst perf record -o perf.%r ./cpi",
+        "a profile of each rank, as far as the hosts let users record one",
+    ),
+    ("mpirun -np 4 nice -n 5 ./cpi", "any program that runs another one"),
+    (
+        "mpirun -np 4 ./wrap.sh ./cpi",
+        "a script that ends with exec \"$@\", or with \"$@\" if it has something to do afterwards; PMI_RANK \
+         tells it the rank, and its exit code counts",
+    ),
+];
+
+/// What is to be known of them.
+pub(crate) const WRAPPING: &str = "A tool that runs the program stands before it: the ranks run the \
+    tool. It has to leave the environment and descriptor 3 to the program, by which that speaks to its \
+    manager. Signals reach both, and at the end of the job whatever is left of either is killed. \
+    With -subst %r, %h, %j, %s and %% are filled in, in all arguments of the section's program; a percent sign \
+    that the program is to see is then written %%.";
+
+/// What debuggers find, for the man page.
+pub(crate) const DEBUGGERS: [&str; 4] = [
+    "Parallel debuggers and tools (TotalView, DDT, LaunchMON) find the processes of a job in mpirun, by \
+     the MPIR Process Acquisition Interface 1.0: start mpirun under the debugger, as in 'totalview mpirun -a \
+     -np 4 ./cpi', or attach to a mpirun that runs. MPIR_proctable holds host, executable and process id of \
+     each rank, -proctable FILE writes the same as JSON.",
+    "Where the debugger has set MPIR_being_debugged before mpirun submits the job, ranks wait in \
+     MPI_Init, for the answer to their first PMI request, until the debugger goes on at MPIR_Breakpoint; nothing has to \
+     be set in the ranks (MPIR_partial_attach_ok). Programs that do not use PMI are not held. \
+     -timeout counts meanwhile.",
+    "When the job is ended for a failure, MPIR_debug_state is 2 (aborting) and MPIR_debug_abort_string says why. \
+     Processes that ranks spawn are not in the table. Paths are those of this host, or what was typed if \
+     the program is not here.",
+    "The symbols are in the symbol table of every build, with the types that the interface says, as C lays them out; \
+     no debug information describes them.",
+];
+
 /// What people start with.
 pub(crate) const EXAMPLES: [&str; 3] = [
     "mpirun -np 4 ./cpi",

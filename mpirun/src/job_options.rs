@@ -48,6 +48,8 @@ impl ExitReports {
 pub struct TraceWish {
     /// Where to write the timeline (`-trace-startup`).
     pub file: Option<PathBuf>,
+    /// Where to write which process runs each rank (`-proctable`).
+    pub proctable: Option<PathBuf>,
     /// Whether to tell the forwarding steps (`-trace-hops`).
     pub hops: bool,
 }
@@ -112,6 +114,7 @@ pub struct JobOptions {
     pub(crate) stdin_switch: bool,
     timeout: Once<Option<Duration>>,
     timestamp: bool,
+    proctable: Once<PathBuf>,
     trace_file: Once<PathBuf>,
     trace_hops: bool,
     pub(crate) universe: Once<Universe>,
@@ -154,6 +157,7 @@ impl JobOptions {
             Key::Preload => self.preload = true,
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::PrintRankMap => self.print_rank_map = true,
+            Key::ProcTable => self.proctable.set(setting.nonempty()?.into(), setting)?,
             Key::RoundRobin => self.round_robin = true,
             Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
@@ -262,7 +266,11 @@ impl JobOptions {
 
     /// What is wanted of the launch.
     pub fn trace(&self) -> TraceWish {
-        TraceWish { file: self.trace_file.get().cloned(), hops: self.trace_hops }
+        TraceWish {
+            file: self.trace_file.get().cloned(),
+            hops: self.trace_hops,
+            proctable: self.proctable.get().cloned(),
+        }
     }
 
     /// The reports of exit codes.

@@ -12,7 +12,7 @@ use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;
 use mpirun::session::{self, Finished};
-use mpirun::{docs, exits, launch};
+use mpirun::{docs, exits, launch, mpir};
 
 fn main() -> ExitCode {
     mpd_io::reserve_standard_descriptors();
@@ -55,6 +55,8 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         // What the program that forked us had open is none of ours, and may be waited for to be closed.
         mpd_io::close_inherited();
     }
+    // A tool that controls us attaches to the ranks before they leave MPI_Init.
+    job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
     let mut signals = session::catch_signals()?;
     let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;
     let submitted = match launch::submit(&mut job, adopted, &mut signals)? {

@@ -91,6 +91,8 @@ pub enum Key {
     PrintExitCodes,
     /// `-print-rank-map`.
     PrintRankMap,
+    /// `-proctable`.
+    ProcTable,
     /// `-n`.
     Processes,
     /// `-pty`: each rank on a terminal.
@@ -113,6 +115,8 @@ pub enum Key {
     Timeout,
     /// `-timestamp`.
     Timestamp,
+    /// `-subst`.
+    Substitute,
     /// `-trace-hops`.
     TraceHops,
     /// `-trace-startup`.
@@ -286,6 +290,9 @@ pub static OPTIONS: &[Opt] = {
         "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
          (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
          G or be 'unlimited'; can be repeated").of(Argset),
+    opt(Programs, Key::Substitute, &["subst"], &[],
+        "fill in the program's arguments for each rank: %r rank, %h host, %j job id, %s number of \
+         ranks, %% percent sign").of(Argset),
     opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
         "bring the programs from this host to those that lack them, for as long as the job runs; \
          interpreters and libraries have to be there"),
@@ -388,7 +395,7 @@ pub static OPTIONS: &[Opt] = {
         "print the exit codes of all ranks at the end"),
 
     opt(Debugger, Key::Debug, &["d", "gdb"], &[],
-        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb").basic(),
+        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb"),
     opt(Debugger, Key::DebugCommand, &["ex"], &["COMMAND"],
         "with -d: carry out a command before those that are typed; can be repeated"),
     opt(Debugger, Key::DebugBatch, &["batch"], &[],
@@ -409,6 +416,8 @@ pub static OPTIONS: &[Opt] = {
         "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
     opt(Job, Key::TraceHops, &["trace-hops"], &[],
         "say how many times the words of the launch were passed on"),
+    opt(Job, Key::ProcTable, &["proctable"], &["FILE"],
+        "write to FILE, as JSON, the host, executable and process id of each rank once all are started"),
     opt(Job, Key::Singleton, &["pmi_args"], &["PORT", "INTERFACE", "KEY", "PID"],
         "serve the program that waits at PORT; MPI libraries run this in programs started without mpirun"),
     opt(Job, Key::Version, &["V", "version"], &[],
@@ -427,6 +436,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Defaults, Key::Path, &["gpath"], &["DIRS"], "as -path").of(ALL),
     opt(Defaults, Key::Umask, &["gumask"], &["MASK"], "as -umask").of(ALL),
     opt(Defaults, Key::Pty, &["gpty"], &[], "as -pty").of(ALL),
+    opt(Defaults, Key::Substitute, &["gsubst"], &[], "as -subst").of(ALL),
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
@@ -442,7 +452,7 @@ pub static OPTIONS: &[Opt] = {
     later(&["gdba"], "attaching the parallel debugger to a job that runs"),
     later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),
     later(&["file", "gexec"], "MPD's XML jobs and default program"),
-    later(&["tv", "tvsu"], "the TotalView interface"),
+    later(&["tv", "tvsu"], "a TotalView that mpirun starts (write totalview mpirun -a ... instead)"),
     ]
 };
 

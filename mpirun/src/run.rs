@@ -11,6 +11,7 @@ use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
 use mpd_proto::{JobId, Rank, Time};
 
+use crate::processes::Processes;
 use crate::trace::{Hops, Timeline};
 
 /// A failure is told with the end of the job, when the ranks' last words are out, but no later than
@@ -47,6 +48,10 @@ pub enum Input {
 pub enum Output {
     /// Tell the manager.
     Send(JobInput),
+    /// Show all processes of the job to those who want to know: [`Run::processes`].
+    ShowProcesses,
+    /// Show that the job is being ended, and why.
+    ShowAbort(String),
     /// Stop this process, and come back with [`Run::continued`].
     Stop,
     /// A line for the user, without the program's name in front.
@@ -70,6 +75,8 @@ pub struct Settings {
     pub adopted: bool,
     /// Tell how many times the words of the launch were passed on.
     pub hops: bool,
+    /// The job is held until its processes were shown.
+    pub hold: bool,
 }
 
 /// How a rank ended.
@@ -99,6 +106,7 @@ pub struct Run {
     /// Something other than the end of a rank went wrong.
     cut_short: bool,
     ends: Vec<Ended>,
+    processes: Processes,
     timeline: Timeline,
     crashes: Crashes,
     finished: bool,
@@ -112,6 +120,7 @@ impl Run {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
+            processes: Processes::of(settings.size),
             job: None,
             untold: None,
             forwarded: BTreeSet::new(),
@@ -214,6 +223,11 @@ impl Run {
         &self.ends
     }
 
+    /// Which process runs each rank, as far as it was told.
+    pub const fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
     /// What hosts and ranks did when, if it was asked for and the job is over.
     pub const fn timeline(&self) -> &Timeline {
         &self.timeline
@@ -233,6 +247,13 @@ impl Run {
                 self.job = Some((job, host));
                 self.outputs.extend(self.held.drain(..).map(Output::Send));
             }
+            JobNews::Processes { host, ranks, pids } => {
+                if self.processes.add(host.as_str(), &ranks, &pids) {
+                    self.outputs.push_back(Output::ShowProcesses);
+                    let go_on = self.settings.hold.then_some(Output::Send(JobInput::GoOn));
+                    self.outputs.extend(go_on);
+                }
+            }
             JobNews::StdinCredit { bytes } => {
                 self.stdin_wanted = true;
                 self.credit += bytes as usize;
@@ -248,6 +269,9 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
+                if !self.settings.goes_on || !matches!(failure.bare(), Failure::Rank { .. }) {
+                    self.outputs.push_back(Output::ShowAbort(self.told(&failure)));
+                }
                 self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
                     let place =
@@ -364,6 +388,7 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, started()), []);
         run
@@ -377,7 +402,7 @@ mod tests {
     #[test]
     fn of_sizes_that_came_before_the_job_the_last_one_is_told() {
         let (size, no) = (1, false);
-        let settings = Settings { size, goes_on: no, verbose: no, adopted: no, hops: no };
+        let settings = Settings { size, goes_on: no, verbose: no, adopted: no, hops: no, hold: no };
         let mut run = Run::new(settings);
         assert_eq!(told(&mut run, Input::Resized(80, 24)), []);
         assert_eq!(told(&mut run, Input::Resized(90, 25)), []);
@@ -394,6 +419,7 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
         assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
@@ -403,18 +429,50 @@ mod tests {
             verbose: false,
             adopted: false,
             hops: false,
+            hold: false,
         });
         assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
     }
 
-    fn told(run: &mut Run, input: Input) -> Vec<Output> {
+    fn all_of(run: &mut Run, input: Input) -> Vec<Output> {
         run.handle(Time::ZERO, input);
         std::iter::from_fn(|| run.poll_output()).collect()
+    }
+
+    /// What there is to do but for debuggers.
+    fn told(run: &mut Run, input: Input) -> Vec<Output> {
+        let outputs = all_of(run, input);
+        outputs.into_iter().filter(|output| !matches!(output, Output::ShowAbort(_))).collect()
     }
 
     fn failed(end: RankEnd) -> Input {
         let failure = Failure::Rank { rank: Rank(1), end };
         Input::News(JobNews::Failed { host: "h1".into(), failure })
+    }
+
+    #[test]
+    fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
+        let mut run = run(2);
+        run.settings.hold = true;
+        let told_of = |rank: u32| {
+            let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+            let ranks = [Rank(rank)].into_iter().collect();
+            Input::News(JobNews::Processes { host, ranks, pids: vec![100 + rank] })
+        };
+        assert_eq!(told(&mut run, told_of(1)), []);
+        let shown = [Output::ShowProcesses, Output::Send(JobInput::GoOn)];
+        assert_eq!(told(&mut run, told_of(0)), shown);
+        assert_eq!(told(&mut run, told_of(0)), []);
+    }
+
+    #[test]
+    fn debuggers_are_shown_a_failure_that_ends_the_job_at_once() {
+        let why = Output::ShowAbort("rank 1: exited with code 7".into());
+        assert_eq!(all_of(&mut run(2), failed(RankEnd::Exited(7))), [why]);
+        let mut goes_on = run(2);
+        goes_on.settings.goes_on = true;
+        let told = all_of(&mut goes_on, failed(RankEnd::Exited(7)));
+        assert!(!told.iter().any(|output| matches!(output, Output::ShowAbort(_))), "{told:?}");
     }
 
     #[test]
@@ -467,8 +525,14 @@ mod tests {
 
     #[test]
     fn what_the_terminal_sends_reaches_a_program_without_us() {
-        let settings =
-            Settings { size: 1, goes_on: false, verbose: false, adopted: true, hops: false };
+        let settings = Settings {
+            size: 1,
+            goes_on: false,
+            verbose: false,
+            adopted: true,
+            hops: false,
+            hold: false,
+        };
         let mut run = Run::new(settings);
         assert_eq!(told(&mut run, Input::Signal(SIGINT)), []);
         assert_eq!(told(&mut run, started()), []);

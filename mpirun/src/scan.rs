@@ -280,7 +280,8 @@ mod tests {
     fn what_comes_later_is_refused_by_name() {
         assert_eq!(
             problem("-tv prog"),
-            "mpirun: -tv needs the TotalView interface, which this version does not have"
+            "mpirun: -tv needs a TotalView that mpirun starts (write totalview mpirun -a ... \
+             instead), which this version does not have"
         );
         assert!(
             problem("--gdba a").starts_with("mpirun: --gdba needs attaching the parallel debugger")

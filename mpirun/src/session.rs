@@ -1,5 +1,6 @@
 //! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::debug::{Desk, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
+use crate::{mpir, processes};
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -62,7 +64,8 @@ pub struct Finished {
     pub run: Run,
 }
 
-struct Session {
+struct Session<'a> {
+    job: &'a Job,
     messages: Messages,
     poll: Poll,
     clock: Clock,
@@ -98,6 +101,7 @@ pub fn accompany(
         verbose: *verbose,
         adopted: spec.adopted,
         hops: trace.hops,
+        hold: spec.hold,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let Submitted { conn, private, pipes } = submitted;
@@ -105,6 +109,7 @@ pub fn accompany(
     let desk = debug.as_ref().zip(pipes);
     let desk = desk.map(|(wish, pipes)| Desk::new(wish, spec.size(), pipes, poll.registry()));
     let mut session = Session {
+        job,
         messages: Messages::new(name),
         poll,
         clock: Clock::start(),
@@ -132,7 +137,7 @@ pub fn accompany(
     Ok(finished)
 }
 
-impl Session {
+impl Session<'_> {
     fn register(&mut self, wants_stdin: bool) -> Result<()> {
         let registry = self.poll.registry();
         let both = Watch::READABLE | Watch::WRITABLE;
@@ -318,6 +323,8 @@ impl Session {
         while let Some(output) = self.run.poll_output() {
             match output {
                 Output::Send(input) => self.conn.send(&input),
+                Output::ShowProcesses => self.show_processes(),
+                Output::ShowAbort(why) => mpir::show_abort(&why),
                 Output::Print(text) => match &mut self.desk {
                     Some(desk) => desk.note(&text),
                     None => self.messages.print(&text),
@@ -334,6 +341,22 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// To debuggers, at whose breakpoint this may wait, and in a file.
+    fn show_processes(&mut self) {
+        let (spec, processes) = (&self.job.spec, self.run.processes());
+        let programs = processes::programs(spec);
+        let wanted = self.job.trace.proctable.as_deref();
+        let file = wanted.map(|path| (path, processes.render(spec, &programs)));
+        mpir::show(processes.hosts(), programs, &processes.table(spec));
+        // Whoever waits for the file finds the table in our memory.
+        if let Some((path, text)) = file
+            && let Err(e) = fs::write(path, text)
+        {
+            self.messages.print(&format!("cannot write {}: {e}", path.display()));
+        }
+        mpir::tell_spawned();
     }
 
     /// The manager closes the connection by ending: then nothing of the job is left.

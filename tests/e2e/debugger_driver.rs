@@ -1,6 +1,5 @@
 //! The driver of one rank's gdb, without a manager: the test is at the other end of its pipes.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,8 +68,7 @@ impl<'a> Driver<'a> {
         let (control, theirs) = UnixStream::pair().expect("a socket");
         let error = std::io::stderr();
         let fds = [commands_read.as_fd(), lines.as_fd(), error.as_fd(), theirs.as_fd()];
-        let none: [CString; 0] = [];
-        let extra = Extra { variables: &none, ..Extra::default() };
+        let extra = Extra::default();
         let pid = spawn.start(&fds, extra, None).expect("the driver starts");
         let output = Some(File::from(OwnedFd::from(output)));
         Self { suite, pid, commands, control: Some(control), lines: None, output, serial: 0 }

@@ -27,6 +27,7 @@ mod limits;
 mod manager;
 mod members;
 mod mpi;
+mod mpir;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
 #[path = "../../mpd-proto/tests/channel/naive.rs"]
 mod naive;
@@ -50,3 +51,4 @@ mod terminal;
 mod timeline;
 mod usage;
 mod wrapper;
+mod wrapping;

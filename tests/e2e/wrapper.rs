@@ -255,11 +255,20 @@ fn a_terminals_size_is_followed() {
     let suite = Suite::new();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.resize(101, 31);
-    let script = "trap 'stty size; tput cols' WINCH; stty size; while :; do sleep 0.05; done";
-    terminal.enter(&format!("{} env TERM=vt100 bash -c \"{script}\"", suite.program("pty")));
-    terminal.shows("\n31 101\n");
-    terminal.resize(77, 13);
-    terminal.shows("13 77\n77\n");
+    // A shell's trap would miss a signal that comes while it runs.
+    let script = "import os, signal, sys
+def say(*_): print('size', *os.get_terminal_size())
+signal.signal(signal.SIGWINCH, say)
+say()
+while True: signal.pause()
+";
+    std::fs::write(suite.path("work/watch"), script).expect("a script");
+    terminal.enter(&format!("{} python3 watch", suite.program("pty")));
+    terminal.shows("size 101 31\n");
+    for (columns, lines) in [(77, 13), (200, 60)] {
+        terminal.resize(columns, lines);
+        terminal.shows(&format!("size {columns} {lines}\n"));
+    }
     terminal.press(INTERRUPT);
     terminal.shows_prompt();
     terminal.leave();
@@ -369,8 +378,10 @@ fn the_terminals_of_ranks_follow_that_of_mpirun() {
     suite.start_daemon();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.resize(101, 31);
-    let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
-    terminal.enter(&format!("$MPIRUN -n 2 -pty bash -c \"{script}\""));
+    // A shell's trap would miss a signal that comes while it runs.
+    let script = "while :; do now=$(stty size); [ \"$now\" = \"$was\" ] || echo $now; was=$now; sleep 0.05; done";
+    std::fs::write(suite.path("work/watch"), script).expect("a script");
+    terminal.enter("$MPIRUN -n 2 -pty bash ./watch");
     terminal.shows("31 101\n31 101\n");
     for (columns, lines) in [(77, 13), (200, 60), (101, 31)] {
         terminal.resize(columns, lines);

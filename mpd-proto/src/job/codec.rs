@@ -53,6 +53,7 @@ impl JobSpec {
         w.flag(self.adopted);
         Debug::encode(self.debug.as_ref(), &mut w);
         w.option(self.on_crash.as_deref());
+        w.flag(self.hold);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -99,6 +100,7 @@ impl JobSpec {
         let adopted = r.flag()?;
         let debug = Debug::decode(&mut r)?;
         let on_crash = r.option()?;
+        let hold = r.flag()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -128,6 +130,7 @@ impl JobSpec {
             adopted,
             debug,
             on_crash,
+            hold,
         })
     }
 }
@@ -169,6 +172,7 @@ impl Argset {
         w.u32(self.size as usize);
         w.bytes(&self.program);
         w.list(&self.args);
+        w.flag(self.substitute);
         w.u32(self.environment as usize);
         w.bytes(&self.directory);
         w.bytes(&self.search);
@@ -195,6 +199,7 @@ impl Argset {
             size: r.u32()?,
             program: r.bytes()?,
             args: r.list()?,
+            substitute: r.flag()?,
             environment: r.u32()?,
             directory: r.bytes()?,
             search: r.bytes()?,
@@ -381,6 +386,7 @@ mod tests {
                 size,
                 program,
                 args: vec![b"a b".to_vec(), Vec::new()],
+                substitute: true,
                 environment: 0,
                 directory: b"/tmp".to_vec(),
                 search: b"/bin:/usr/bin".to_vec(),
@@ -421,6 +427,7 @@ mod tests {
             adopted: true,
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
             on_crash: Some(b"gdb".to_vec()),
+            hold: true,
         }
     }
 

@@ -20,8 +20,8 @@ pub use failure::{Failure, RankEnd, exit};
 pub use secret::JobKey;
 pub use share::{FAN_OUT, InvalidShares, MAX_SHARES, Share, Shares};
 pub use spec::{
-    Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC, Misfit,
-    OnFailure, OutputSpec,
+    Argset, ArgumentFormat, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC,
+    Misfit, OnFailure, OutputSpec,
 };
 pub use wish::{Binding, HostWish, PlacementSpec, RankOrder};
 pub(crate) use wish::{check_hosts, check_names};

@@ -65,6 +65,9 @@ pub struct JobSpec {
     pub debug: Option<Debug>,
     /// Programs that crash are caught, and this debugger says where they were.
     pub on_crash: Option<Bytes>,
+    /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
+    /// meanwhile.
+    pub hold: bool,
 }
 
 /// One program and the ranks that run it.
@@ -76,6 +79,8 @@ pub struct Argset {
     pub program: Bytes,
     /// Its arguments, without the program.
     pub args: Vec<Bytes>,
+    /// Whether they are patterns with [`ArgumentFormat`]'s fields, which each rank gets filled in.
+    pub substitute: bool,
     /// Index into [`JobSpec::environments`].
     pub environment: u32,
     /// The working directory.
@@ -141,15 +146,7 @@ impl LabelFormat {
     /// # Errors
     /// The first `%` letter that is no field; `None` for a lone `%` at the end.
     pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
-        let mut rest = pattern.iter();
-        while let Some(&b) = rest.next() {
-            if b == b'%' {
-                let field = rest.next().ok_or(None)?;
-                if !Self::FIELDS.as_bytes().contains(field) {
-                    return Err(Some(char::from(*field)));
-                }
-            }
-        }
+        check_pattern(pattern, Self::FIELDS)?;
         Ok(Self(pattern.to_vec()))
     }
 
@@ -164,22 +161,63 @@ impl LabelFormat {
     }
 
     /// Fills in the fields; `value` gives each one's text.
-    pub fn fill(&self, mut value: impl FnMut(u8) -> Bytes) -> Bytes {
-        let mut text = Vec::with_capacity(self.0.len() + 8);
-        let mut rest = self.0.iter();
-        while let Some(&b) = rest.next() {
-            match (b, rest.as_slice().first()) {
-                (b'%', Some(b'%')) => text.push(b'%'),
-                (b'%', Some(&field)) => text.extend_from_slice(&value(field)),
-                _ => {
-                    text.push(b);
-                    continue;
-                }
-            }
-            rest.next();
-        }
-        text
+    pub fn fill(&self, value: impl FnMut(u8) -> Bytes) -> Bytes {
+        fill_pattern(&self.0, value)
     }
+}
+
+/// An argument with fields: `%r` rank, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. A process
+/// id is none of them: arguments are there before the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArgumentFormat<'a>(&'a [u8]);
+
+impl<'a> ArgumentFormat<'a> {
+    /// The fields that an argument may name.
+    pub const FIELDS: &'static str = "rhjs%";
+
+    /// Checks an argument.
+    ///
+    /// # Errors
+    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    pub fn new(argument: &'a [u8]) -> Result<Self, Option<char>> {
+        check_pattern(argument, Self::FIELDS).map(|()| Self(argument))
+    }
+
+    /// Fills in the fields; `value` gives each one's text.
+    pub fn fill(self, value: impl FnMut(u8) -> Bytes) -> Bytes {
+        fill_pattern(self.0, value)
+    }
+}
+
+/// That every `%` has one of these letters; else the first that does not, `None` for no letter at all.
+fn check_pattern(pattern: &[u8], fields: &str) -> Result<(), Option<char>> {
+    let mut rest = pattern.iter();
+    while let Some(&b) = rest.next() {
+        if b == b'%' {
+            let field = rest.next().ok_or(None)?;
+            if !fields.as_bytes().contains(field) {
+                return Err(Some(char::from(*field)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fill_pattern(pattern: &[u8], mut value: impl FnMut(u8) -> Bytes) -> Bytes {
+    let mut text = Vec::with_capacity(pattern.len() + 8);
+    let mut rest = pattern.iter();
+    while let Some(&b) = rest.next() {
+        match (b, rest.as_slice().first()) {
+            (b'%', Some(b'%')) => text.push(b'%'),
+            (b'%', Some(&field)) => text.extend_from_slice(&value(field)),
+            _ => {
+                text.push(b);
+                continue;
+            }
+        }
+        rest.next();
+    }
+    text
 }
 
 /// Why a specification that decodes is still not a job.
@@ -197,6 +235,9 @@ pub enum Misfit {
     /// A program, argument, directory or variable with a NUL byte, or an empty program.
     #[error("{0} is empty or contains a NUL byte")]
     Text(&'static str),
+    /// An argument is to be filled in, and is no pattern.
+    #[error("argument {0:?} has a % field that there is not")]
+    Argument(String),
     /// An argset names an environment that is not there.
     #[error("environment {0} is missing")]
     Environment(u32),
@@ -270,6 +311,10 @@ impl JobSpec {
             if argset.args.iter().any(|a| a.contains(&0)) || argset.search.contains(&0) {
                 return Err(Misfit::Text("an argument"));
             }
+            let is_wrong = |arg: &&Bytes| argset.substitute && ArgumentFormat::new(arg).is_err();
+            if let Some(arg) = argset.args.iter().find(is_wrong) {
+                return Err(Misfit::Argument(String::from_utf8_lossy(arg).into_owned()));
+            }
             if argset.environment as usize >= self.environments.len() {
                 return Err(Misfit::Environment(argset.environment));
             }
@@ -334,5 +379,13 @@ mod tests {
     fn an_unknown_field_of_a_pattern_is_named() {
         assert_eq!(LabelFormat::new(b"%r %x"), Err(Some('x')));
         assert_eq!(LabelFormat::new(b"%"), Err(None));
+    }
+
+    #[test]
+    fn an_argument_has_fields_of_its_own() {
+        let format = ArgumentFormat::new(b"out.%r-of-%s%%").unwrap();
+        assert_eq!(format.fill(|field| vec![field]), b"out.r-of-s%");
+        assert_eq!(ArgumentFormat::new(b"%p"), Err(Some('p')));
+        assert_eq!(ArgumentFormat::new(b"100%"), Err(None));
     }
 }

@@ -231,6 +231,10 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::ContinueTree);
             }
+            Down::GoOn if self.phase == Phase::Running => {
+                self.pass_down(down);
+                self.perform(Output::LetGo);
+            }
             Down::Grow { .. }
             | Down::World { .. }
             | Down::Release { .. }

@@ -314,6 +314,14 @@ impl Job {
         }
     }
 
+    /// The console holds the ranks no longer. Where the last of them was started may not be known here yet.
+    pub(super) fn go_on(&mut self) {
+        match self.phase {
+            Phase::Preparing | Phase::Starting => self.early.push(Down::GoOn),
+            _ => self.command(Down::GoOn),
+        }
+    }
+
     pub(super) fn console_lost(&mut self, now: Time) {
         self.discard(now);
         self.terminate(now, FAILURE_GRACE);

@@ -114,6 +114,8 @@ pub enum Input {
     Suspend,
     /// `fg`.
     Resume,
+    /// The console holds the job no longer.
+    GoOn,
     /// The console's connection closed.
     ConsoleLost,
     /// The daemon asks for the end of the job.
@@ -202,6 +204,8 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
+    /// Ranks that were held may speak PMI.
+    LetGo,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
     /// Every rank of this world that waits in the fence may go on.
@@ -283,6 +287,16 @@ impl Manager {
     /// Takes one input. Drain [`Manager::poll_output`] before the next.
     pub fn handle(&mut self, now: Time, input: Input) {
         let branch = &mut self.branch;
+        match word_of(input) {
+            Ok(word) => branch.hear_here(now, word),
+            Err(input) => self.handle_other(now, input),
+        }
+        self.settle(now);
+    }
+
+    /// What is no word of a rank.
+    fn handle_other(&mut self, now: Time, input: Input) {
+        let branch = &mut self.branch;
         match input {
             Input::Ready => branch.answer_here(Question::Ready),
             Input::Started => branch.answer_here(Question::Started),
@@ -290,26 +304,6 @@ impl Manager {
             Input::TreeGone => branch.answer_here(Question::Gone),
             Input::Drained => branch.answer_here(Question::Drained),
             Input::Tidied => branch.answer_here(Question::Tidied),
-            Input::Pids(pids) => branch.hear_here(now, Up::Pids { pids }),
-            Input::Exited(rank, end) => {
-                branch.hear_here(now, Up::Exited { ends: vec![(rank, end)] });
-            }
-            Input::Initialized(rank) => {
-                branch.hear_here(now, Up::Initialized { ranks: one(rank) });
-            }
-            Input::Finalized(rank) => {
-                branch.hear_here(now, Up::Finalized { ranks: one(rank) });
-            }
-            Input::EnteredFence(rank) => {
-                branch.hear_here(now, Up::Entered { ranks: one(rank) });
-            }
-            Input::Aborted(rank, code, message) => {
-                branch.hear_here(now, Up::Aborted { rank, code, message });
-            }
-            Input::BrokeProtocol(rank, problem) => {
-                branch.hear_here(now, Up::BrokeProtocol { rank, problem });
-            }
-            Input::Crashed(rank, crash) => branch.hear_here(now, Up::Crashed { rank, crash }),
             Input::StartFailed(failure) => branch.start_failed(failure),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
             Input::Notice(text) => branch.say(Up::Notice { text }),
@@ -326,15 +320,9 @@ impl Manager {
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),
             Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
-            Input::Bond { from, number, joined } => {
-                branch.hear_here(now, Up::Bond { from, number, joined });
-            }
             Input::Debug(ranks, line) => self.at_root(|job| job.debug(ranks, line)),
             Input::Restart => self.at_root(Job::restart),
             Input::Restarted => branch.answer_here(Question::Restarted),
-            Input::InterruptRank { from, rank, signal } => {
-                branch.hear_here(now, Up::Interrupt { from, rank, signal });
-            }
             Input::Signal(signal) => {
                 self.at_root(|job| job.signal(now, signal, Down::Signal { signal }));
             }
@@ -348,11 +336,13 @@ impl Manager {
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
             Input::Resume => self.at_root(Job::resume),
+            Input::GoOn => self.at_root(Job::go_on),
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
+            // Words of ranks.
+            _ => {}
         }
-        self.settle(now);
     }
 
     /// Acts on every deadline at or before `now`. What is due upwards is said by [`Manager::flush`].
@@ -437,6 +427,23 @@ impl Manager {
             }
         }
     }
+}
+
+/// The word of a rank of this host that an input is, if it is one.
+fn word_of(input: Input) -> Result<Up, Input> {
+    Ok(match input {
+        Input::Pids(pids) => Up::Pids { pids },
+        Input::Exited(rank, end) => Up::Exited { ends: vec![(rank, end)] },
+        Input::Initialized(rank) => Up::Initialized { ranks: one(rank) },
+        Input::Finalized(rank) => Up::Finalized { ranks: one(rank) },
+        Input::EnteredFence(rank) => Up::Entered { ranks: one(rank) },
+        Input::Aborted(rank, code, message) => Up::Aborted { rank, code, message },
+        Input::BrokeProtocol(rank, problem) => Up::BrokeProtocol { rank, problem },
+        Input::Crashed(rank, crash) => Up::Crashed { rank, crash },
+        Input::Bond { from, number, joined } => Up::Bond { from, number, joined },
+        Input::InterruptRank { from, rank, signal } => Up::Interrupt { from, rank, signal },
+        other => return Err(other),
+    })
 }
 
 fn one(rank: Rank) -> RankSet {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
 use crate::job::{Crash, Failure, RankEnd};
-use crate::message::jobs::{HostedPart, JobRef};
+use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::rankset::RankSet;
@@ -321,6 +321,8 @@ pub enum JobInput {
     /// The programs of a job that is debugged have ended and are to be started once more: answered by
     /// [`JobNews::Restarted`].
     Restart,
+    /// Of a job whose specification holds it: it goes on.
+    GoOn,
 }
 
 /// The root manager to `mpirun`.
@@ -333,6 +335,17 @@ pub enum JobNews {
         job: JobId,
         /// The host it runs on.
         host: String,
+    },
+    /// Which processes run the ranks of a host, once all ranks are started: every rank of the first
+    /// world is in one of these.
+    Processes {
+        /// The host.
+        host: DaemonName,
+        /// Some of its ranks.
+        ranks: RankSet,
+        /// The process id of each, in order.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
+        pids: Vec<u32>,
     },
     /// That many further bytes of standard input may be sent.
     StdinCredit {

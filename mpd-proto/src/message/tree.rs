@@ -175,6 +175,8 @@ pub enum Down {
     },
     /// Let every process continue.
     Continue,
+    /// Ranks that were held may speak PMI.
+    GoOn,
     /// Kill every process; answered by [`Up::Gone`].
     Kill,
     /// Every rank of a world that waits in the fence may go on. Keys came before, in frames of their own.

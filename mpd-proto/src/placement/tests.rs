@@ -38,6 +38,7 @@ fn program(size: u32, hosts: Option<&str>) -> Argset {
         size,
         program: b"p".to_vec(),
         args: Vec::new(),
+        substitute: false,
         environment: 0,
         directory: b"/".to_vec(),
         search: Vec::new(),

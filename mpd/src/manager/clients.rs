@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::spawn::{Extra, Spawn, SpawnError};
-use mpd_proto::job::RankEnd;
+use mpd_proto::job::{JobSpec, RankEnd};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -115,6 +115,18 @@ pub(crate) enum Front {
     Nothing,
     Debugger,
     Watcher,
+}
+
+impl Front {
+    /// Of the ranks that the job begins with, or of others.
+    pub(crate) const fn of(spec: &JobSpec, is_first: bool) -> Self {
+        match spec {
+            _ if !is_first => Self::Nothing,
+            JobSpec { debug: Some(_), .. } => Self::Debugger,
+            JobSpec { on_crash: Some(_), .. } => Self::Watcher,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 /// What a rank gets from its manager.

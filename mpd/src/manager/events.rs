@@ -5,7 +5,7 @@ use mpd_io::cpus::CpuMask;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
-use mpd_proto::job::{Failure, JobSpec};
+use mpd_proto::job::Failure;
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
@@ -273,13 +273,14 @@ impl Process {
         let cpus = CpuMask::of(world.bindings.cpus(local));
         let has_terminal = world.spec.argsets[world.argset_of(rank)].pty.is_some();
         let window = self.window.as_ref().filter(|_| has_terminal).map(Window::as_fd);
-        let extra = Extra { variables: &variables, cpus: cpus.as_ref(), further: window };
-        let front = match &*self.spec {
-            _ if !is_first => Front::Nothing,
-            JobSpec { debug: Some(_), .. } => Front::Debugger,
-            JobSpec { on_crash: Some(_), .. } => Front::Watcher,
-            _ => Front::Nothing,
+        let arguments = start::arguments_of((&world.spec, &self.order), world.numbers.own(rank));
+        let extra = Extra {
+            variables: &variables,
+            arguments: arguments.as_deref().unwrap_or_default(),
+            cpus: cpus.as_ref(),
+            further: window,
         };
+        let front = Front::of(&self.spec, is_first);
         let debugged = front == Front::Debugger;
         let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);

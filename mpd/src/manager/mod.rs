@@ -29,11 +29,11 @@ mod debug;
 mod events;
 mod flows;
 mod labels;
-mod locate;
 mod memory;
 mod names;
 mod outputs;
 mod perform;
+mod pids;
 mod pmi;
 mod ranks;
 mod report;
@@ -86,6 +86,7 @@ use self::labels::Labels;
 use self::memory::Memory;
 use self::names::Names;
 use self::outputs::{Outputs, plain};
+use self::pids::Pids;
 use self::ranks::Ranks;
 use self::spawn::Spawning;
 use self::staging::Staging;
@@ -185,8 +186,7 @@ struct Process {
     crashes: u32,
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
-    /// Process ids of all ranks of the first world, for reports of the root.
-    pids: Vec<u32>,
+    pids: Pids,
     outputs: Outputs,
     flows: Flows,
     labels: Labels,
@@ -205,6 +205,8 @@ struct Process {
     answering: Vec<Rank>,
     buffer: Vec<u8>,
     killing: bool,
+    /// What ranks of the first world say by PMI is not read yet.
+    held: bool,
     /// Everything here is stopped, or about to be: nothing new is started.
     stopping: bool,
     draining: bool,
@@ -324,7 +326,7 @@ impl Process {
             crashes: 0,
             by_pid: BTreeMap::new(),
             // Only the root knows all.
-            pids: vec![0; if place == 0 { size as usize } else { 0 }],
+            pids: Pids::of(if place == 0 { size } else { 0 }),
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),
@@ -340,6 +342,7 @@ impl Process {
             answering: Vec::new(),
             buffer: vec![0; 256 * 1024],
             killing: false,
+            held: spec.hold,
             stopping: false,
             draining: false,
             ending: false,

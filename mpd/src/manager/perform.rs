@@ -8,7 +8,7 @@ use mpd_io::tree;
 use mpd_proto::Rank;
 use mpd_proto::job::Failure;
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, Phase, StartJob};
+use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use nix::sys::signal::Signal;
@@ -50,6 +50,10 @@ impl Process {
                 self.stopping = false;
                 tree::continue_descendants();
                 self.continue_adopted();
+            }
+            Output::LetGo => {
+                self.held = false;
+                self.talking.extend(self.clients.started().map(|(rank, _)| rank));
             }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),
@@ -158,6 +162,21 @@ impl Process {
         self.tell(Input::Tidied);
     }
 
+    /// Which process runs each rank, for debuggers that find the job through its console.
+    pub(super) fn tell_processes(&mut self) {
+        for share in self.order.shares.iter() {
+            let all: Vec<Rank> =
+                share.ranks.ranks().filter(|&rank| self.pids.get(rank) != 0).collect();
+            for part in all.chunks(MAX_RUN) {
+                self.console.tell(&JobNews::Processes {
+                    host: share.member.clone(),
+                    ranks: part.iter().copied().collect(),
+                    pids: part.iter().map(|&rank| self.pids.get(rank)).collect(),
+                });
+            }
+        }
+    }
+
     /// The last words, when nothing of the job is left anywhere.
     pub(super) fn finish(&mut self, code: u8) {
         if self.awaits_launched(code) {
@@ -170,7 +189,7 @@ impl Process {
             for share in self.order.shares.iter() {
                 let all: Vec<Rank> = share.ranks.ranks().collect();
                 for part in all.chunks(ENDS_PER_MESSAGE) {
-                    let end = |&rank: &Rank| (self.pids[rank.index()], self.machine.end_of(rank));
+                    let end = |&rank: &Rank| (self.pids.get(rank), self.machine.end_of(rank));
                     self.console.tell(&JobNews::Ends {
                         host: share.member.to_string(),
                         ranks: part.iter().copied().collect(),

@@ -20,6 +20,10 @@ const NO_TEXT: &str = "name_is_not_text";
 impl Process {
     /// Reads once and acts; comes back later if there may be more.
     pub(super) fn serve_pmi(&mut self, rank: Rank) {
+        if self.held && rank.0 < self.spec.size() {
+            // It waits for the answer to its first word.
+            return;
+        }
         if self.hear_pmi(rank) == Heard::More {
             self.talking.push_back(rank);
         }

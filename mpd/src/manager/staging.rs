@@ -15,14 +15,15 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mpd_io::digest::{Hasher, Hashing};
+use mpd_io::locate;
 use mpd_proto::Rank;
 use mpd_proto::job::{Digest, Failure};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
 
+use super::Process;
 use super::branches::{End, News};
 use super::outputs::plain;
-use super::{Process, locate};
 
 /// Bytes of a file in one frame: little enough for commands to overtake.
 const PIECE: usize = 32 * 1024;

@@ -5,17 +5,17 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use mpd_io::locate;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Binding, Failure, JobSpec, Limit};
+use mpd_proto::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
 use mpd_proto::placement::{GroupKey, group_of};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
-use super::locate;
 use super::staging::Staging;
 use super::wrap::{self, Words};
 
@@ -217,6 +217,26 @@ pub(crate) fn variables_of(
         texts.push(format!("MPD_GROUP_SIZE={}", group.size));
     }
     texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// The arguments of a rank's program, if they differ from rank to rank.
+pub(crate) fn arguments_of(
+    (spec, order): (&JobSpec, &StartJob),
+    rank: Rank,
+) -> Option<Vec<CString>> {
+    let argset = spec.argsets.get(spec.argset_of(rank)).filter(|argset| argset.substitute)?;
+    let share = order.shares.get(order.place as usize);
+    let value = |field| match field {
+        b'r' => rank.to_string(),
+        b'h' => share.map_or_else(|| order.host.clone(), |share| share.member.to_string()),
+        b'j' => order.job.to_string(),
+        _ => spec.size().to_string(),
+    };
+    let filled = argset.args.iter().map(|arg| match ArgumentFormat::new(arg) {
+        Ok(format) => format.fill(|field| value(field).into_bytes()),
+        Err(_) => arg.clone(),
+    });
+    Some(filled.filter_map(|word| CString::new(word).ok()).collect())
 }
 
 /// The keys of the groups that run here.

@@ -45,6 +45,7 @@ impl Process {
                     JobInput::Resume => Input::Resume,
                     JobInput::Debug { ranks, line } => Input::Debug(ranks, line),
                     JobInput::Restart => Input::Restart,
+                    JobInput::GoOn => Input::GoOn,
                 }),
                 Heard::Stdin(bytes) if bytes.is_empty() => self.take_input(&Stdin::End),
                 Heard::Stdin(bytes) => self.take_input(&Stdin::Bytes(&bytes)),

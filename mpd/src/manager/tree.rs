@@ -237,14 +237,14 @@ impl Process {
     pub(super) fn learn_pids(&mut self, pids: &[(Rank, u32)]) {
         self.expect(pids);
         for &(rank, pid) in pids {
-            if let Some(known) = self.pids.get_mut(rank.index()) {
-                *known = pid;
-            }
             let output = &self.spec.output;
             if self.is_root() && (output.label.is_some() || output.merge) {
                 let label = self.label_of(rank, pid);
                 self.labels.insert(rank, label);
             }
+        }
+        if self.pids.learn(pids) {
+            self.tell_processes();
         }
     }
 

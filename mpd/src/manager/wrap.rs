@@ -3,8 +3,8 @@
 use mpd_proto::Rank;
 use mpd_proto::job::{Argset, Bytes, Debug, Failure};
 
-use super::locate::{self, Program};
 use super::start::{WINDOW_FD, Whose};
+use mpd_io::locate::{self, Program};
 
 /// This executable, in another role.
 const OURSELVES: &[u8] = b"/proc/self/exe";

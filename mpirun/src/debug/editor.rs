@@ -1,10 +1,11 @@
 //! The line editor: editing, history, and completion by the debugger. It reads the terminal while the
 //! prompt is shown, in a thread of its own, since it waits for keys.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use anyhow::{Context as _, Result, anyhow};
 use mio::Waker;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
+use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
-use rustyline::{CompletionType, Config, Context, ExternalPrinter as _, Helper};
+use rustyline::{CompletionType, Config, Context, Helper};
 
 /// What is shown when a line is wanted.
 pub(super) const PROMPT: &str = "(mpigdb) ";
@@ -40,8 +41,30 @@ pub(super) enum Event {
     Complete(String),
 }
 
-/// Shows text above the line that is edited.
-pub(super) type Above = Box<dyn FnMut(String) + Send>;
+/// The line that is being edited, and where the cursor is in it. The editor's own way to print beside it leaves
+/// keys that came together unread until the next one comes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Edited(Arc<Mutex<(String, usize)>>);
+
+impl Edited {
+    fn note(&self, line: &str, at: usize) {
+        let mut edited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        edited.0.replace_range(.., line);
+        edited.1 = at;
+    }
+
+    /// What shows `text` above the line, and the line again. The text ends with a newline.
+    pub(super) fn above(&self, text: &[u8]) -> Vec<u8> {
+        let edited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (line, at) = &*edited;
+        let mut out = [b"\r\x1b[J", text, PROMPT.as_bytes(), line.as_bytes()].concat();
+        let behind = line.get(*at..).map_or(0, |rest| rest.chars().count());
+        if behind > 0 {
+            out.extend(format!("\x1b[{behind}D").bytes());
+        }
+        out
+    }
+}
 
 /// The thread's other end.
 #[derive(Debug)]
@@ -52,24 +75,31 @@ pub(super) struct Editor {
     editing: Arc<AtomicBool>,
 }
 
-type Edited = rustyline::Editor<Keys, FileHistory>;
+type Lines = rustyline::Editor<Keys, FileHistory>;
 
 impl Editor {
-    /// Starts the thread. It wakes the loop when there are events, and says by `editing` when it has the terminal.
+    /// Starts the thread. It wakes the loop when there are events, and says by `editing` when it has the terminal;
+    /// what is edited then is the second result.
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn start(waker: &Arc<Waker>, editing: &Arc<AtomicBool>) -> Result<(Self, Above)> {
+    pub(super) fn start(waker: &Arc<Waker>, editing: &Arc<AtomicBool>) -> Result<(Self, Edited)> {
         let (wanted, wants) = channel();
         let (said, events) = channel();
         let (completions, completed) = channel();
         let (ready, is_ready) = channel();
-        let keys = Keys { said: said.clone(), completed, waker: Arc::clone(waker) };
+        let edited = Edited::default();
+        let keys = Keys {
+            said: said.clone(),
+            completed,
+            waker: Arc::clone(waker),
+            edited: edited.clone(),
+        };
         let (waker, flag) = (Arc::clone(waker), Arc::clone(editing));
         let work = move || match open(keys) {
             Err(problem) => drop(ready.send(Err(problem))),
-            Ok((mut editor, above)) => {
-                let _ = ready.send(Ok(above));
+            Ok(mut editor) => {
+                let _ = ready.send(Ok(()));
                 let history = history();
                 while wants.recv().is_ok() {
                     let event = read(&mut editor, history.as_ref());
@@ -85,8 +115,8 @@ impl Editor {
             .name("editor".into())
             .spawn(work)
             .context("cannot start a thread")?;
-        let above = is_ready.recv().map_err(|_| anyhow!("the line editor does not start"))??;
-        Ok((Self { wanted, events, completions, editing: Arc::clone(editing) }, above))
+        is_ready.recv().map_err(|_| anyhow!("the line editor does not start"))??;
+        Ok((Self { wanted, events, completions, editing: Arc::clone(editing) }, edited))
     }
 
     /// A line is wanted: the prompt is shown.
@@ -106,26 +136,28 @@ impl Editor {
     }
 }
 
-fn open(keys: Keys) -> Result<(Edited, Above)> {
+fn open(keys: Keys) -> Result<Lines> {
     let config = Config::builder()
         .max_history_size(MAX_HISTORY)?
         .completion_type(CompletionType::List)
         .build();
-    let mut editor = Edited::with_config(config).context("cannot use the terminal")?;
+    let mut editor = Lines::with_config(config).context("cannot use the terminal")?;
     editor.set_helper(Some(keys));
     if let Some(file) = history() {
         // There is none at first.
         let _ = editor.load_history(&file);
     }
-    let mut printer = editor.create_external_printer().context("cannot use the terminal")?;
-    Ok((editor, Box::new(move |text| drop(printer.print(text)))))
+    Ok(editor)
 }
 
 fn history() -> Option<PathBuf> {
     std::env::var_os("HOME").map(|home| PathBuf::from(home).join(HISTORY))
 }
 
-fn read(editor: &mut Edited, history: Option<&PathBuf>) -> Event {
+fn read(editor: &mut Lines, history: Option<&PathBuf>) -> Event {
+    if let Some(keys) = editor.helper() {
+        keys.edited.note("", 0);
+    }
     match editor.readline(PROMPT) {
         Ok(line) => {
             let is_new = editor.add_history_entry(&line).unwrap_or(false);
@@ -145,6 +177,7 @@ struct Keys {
     said: Sender<Event>,
     completed: Receiver<Vec<String>>,
     waker: Arc<Waker>,
+    edited: Edited,
 }
 
 impl Completer for Keys {
@@ -175,7 +208,24 @@ impl Completer for Keys {
 
 impl Hinter for Keys {
     type Hint = String;
+
+    fn hint(&self, line: &str, at: usize, _: &Context<'_>) -> Option<String> {
+        self.edited.note(line, at);
+        None
+    }
 }
-impl Highlighter for Keys {}
+
+impl Highlighter for Keys {
+    fn highlight<'l>(&self, line: &'l str, at: usize) -> Cow<'l, str> {
+        self.edited.note(line, at);
+        Cow::Borrowed(line)
+    }
+
+    fn highlight_char(&self, line: &str, at: usize, _: CmdKind) -> bool {
+        self.edited.note(line, at);
+        false
+    }
+}
+
 impl Validator for Keys {}
 impl Helper for Keys {}

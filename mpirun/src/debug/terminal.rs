@@ -15,7 +15,7 @@ use mpd_proto::Time;
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
-use super::editor::{Above, Editor, Event, PROMPT};
+use super::editor::{Edited, Editor, Event, PROMPT};
 
 /// Pieces of text that may wait in the channel to the thread.
 const MAX_WAITING: usize = 64;
@@ -54,10 +54,10 @@ impl Terminal {
         let before = tcgetattr(io::stdin()).context("cannot use the terminal")?;
         let (waker, editing) = (Arc::new(waker), Arc::new(AtomicBool::new(false)));
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let (editor, above) = match is_dumb {
-            true => (None, Box::new(|_| {}) as Above),
+        let (editor, edited) = match is_dumb {
+            true => (None, Edited::default()),
             false => {
-                Editor::start(&waker, &editing).map(|(editor, above)| (Some(editor), above))?
+                Editor::start(&waker, &editing).map(|(editor, edited)| (Some(editor), edited))?
             }
         };
         let (printer, texts) = sync_channel(MAX_WAITING);
@@ -65,7 +65,7 @@ impl Terminal {
         let (flag, count) = (Arc::clone(&editing), Arc::clone(&shown));
         thread::Builder::new()
             .name("printer".into())
-            .spawn(move || show(&texts, above, &flag, &count, &waker))
+            .spawn(move || show(&texts, &edited, &flag, &count, &waker))
             .context("cannot start a thread")?;
         let (queue, wanted) = (VecDeque::new(), None);
         Ok(Self { editor, editing, printer, handed: 0, shown, queue, wanted, before })
@@ -159,18 +159,16 @@ impl Terminal {
 /// The thread that shows what is handed to it.
 fn show(
     texts: &Receiver<Vec<u8>>,
-    mut above: Above,
+    edited: &Edited,
     editing: &AtomicBool,
     shown: &AtomicUsize,
     waker: &Waker,
 ) {
     while let Ok(bytes) = texts.recv() {
-        if editing.load(Ordering::SeqCst) {
-            above(String::from_utf8_lossy(&bytes).into_owned());
-        } else {
-            let mut out = io::stdout().lock();
-            let _ = out.write_all(&bytes).and_then(|()| out.flush());
-        }
+        let is_edited = editing.load(Ordering::SeqCst);
+        let bytes = if is_edited { edited.above(&bytes) } else { bytes };
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(&bytes).and_then(|()| out.flush());
         shown.fetch_add(1, Ordering::SeqCst);
         let _ = waker.wake();
     }

@@ -642,6 +642,7 @@ impl Cluster {
             Output::ToSome(places, down) => self.send_down(places, &down),
             Output::Interrupt(..)
             | Output::Dead(_)
+            | Output::LetGo
             | Output::GiveUp(_)
             | Output::TellSuspended
             | Output::TellNotice(_)

@@ -163,6 +163,15 @@ fn a_fence_releases_when_everybody_is_inside_and_again() {
 }
 
 #[test]
+fn ranks_that_were_held_go_on_when_all_were_started_and_the_console_lets_them() {
+    let mut story = Story::starting(2, OnFailure::End, None);
+    assert_eq!(story.tell(Input::GoOn), [], "it knows of all ranks before we do");
+    assert_eq!(story.tell(Input::Started), [Output::LetGo]);
+    let mut story = Story::of(2);
+    assert_eq!(story.tell(Input::GoOn), [Output::LetGo]);
+}
+
+#[test]
 fn leaving_while_others_wait_in_the_fence_ends_the_job_whichever_comes_first() {
     let left = told(Failure::LeftOthersWaiting { rank: Rank(1) });
     let mut story = Story::of(2);

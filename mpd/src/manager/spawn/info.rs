@@ -51,6 +51,7 @@ pub(super) fn understand(command: &SpawnCommand, parent: &Argset) -> Result<Want
             size: command.size,
             program: command.program.clone(),
             args: command.args.clone(),
+            substitute: false,
             environment: 0,
             directory: parent.directory.clone(),
             search,

@@ -107,6 +107,7 @@ pub(crate) mod tests {
             size: 1,
             program: b"./a".into(),
             args: Vec::new(),
+            substitute: false,
             environment,
             directory: b"/w".into(),
             search: b"/bin".into(),

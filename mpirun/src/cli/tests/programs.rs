@@ -192,3 +192,25 @@ fn there_is_a_most_of_programs() {
 fn what_other_launchers_have_is_accepted_without_effect() {
     assert_eq!(argset("-arch x86 --oversubscribe --allow-run-as-root -rmk pbs -n 2 a").size, 2);
 }
+
+#[test]
+fn arguments_are_patterns_only_where_that_is_said() {
+    assert_eq!(text(&argset("a 100% %x").args[1]), "%x");
+    assert!(!argset("a %r").substitute);
+    let a = argset("-subst a out.%r %h/%j/%s %%");
+    assert!(a.substitute && text(&a.args[0]) == "out.%r", "they are filled in where the rank runs");
+    let both = spec("-gsubst : a %r : b").argsets;
+    assert!(both.iter().all(|a| a.substitute));
+    let one = spec("-subst a %r : b %x").argsets;
+    assert!(one[0].substitute && !one[1].substitute);
+    let known = "-subst knows %r rank, %h host, %j job id, %s ranks, %% percent sign";
+    assert_eq!(
+        problem("-subst a out.%p"),
+        format!("argument \"out.%p\": there is no field %p; {known}")
+    );
+    assert_eq!(
+        problem("-subst a 100%"),
+        format!("argument \"100%\": the % at the end has no letter; {known}")
+    );
+    assert_eq!(text(&argset("-subst a%x y").program), "a%x", "the program's name is no pattern");
+}

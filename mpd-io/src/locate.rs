@@ -13,27 +13,27 @@ use nix::unistd::{AccessFlags, faccessat};
 
 /// Why a program cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unusable {
+pub struct Unusable {
     /// In the system's words where it has some.
-    pub(crate) problem: String,
+    pub problem: String,
     /// Not found, as opposed to found and not executable.
-    pub(crate) missing: bool,
+    pub missing: bool,
 }
 
 /// A program that can be executed, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub struct Program {
     /// Its path, as seen from the argset's directory.
-    pub(crate) path: Vec<u8>,
+    pub path: Vec<u8>,
     /// Text without an interpreter line, which the shell would run.
-    pub(crate) script: bool,
+    pub script: bool,
 }
 
 /// The program to execute.
 ///
 /// # Errors
 /// [`Unusable`], with the first candidate that exists if there is one.
-pub(crate) fn program(argset: &Argset) -> Result<Program, Unusable> {
+pub fn program(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
         let script = check(&directory.join(OsStr::from_bytes(&argset.program)))?;
@@ -63,7 +63,7 @@ pub(crate) fn program(argset: &Argset) -> Result<Program, Unusable> {
 ///
 /// # Errors
 /// [`Unusable`].
-pub(crate) fn at(path: &Path) -> Result<Program, Unusable> {
+pub fn at(path: &Path) -> Result<Program, Unusable> {
     let script = check(path).map_err(|unusable| {
         let problem = format!("its copy {}: {}", path.display(), unusable.problem);
         Unusable { problem, ..unusable }
@@ -75,7 +75,7 @@ pub(crate) fn at(path: &Path) -> Result<Program, Unusable> {
 ///
 /// # Errors
 /// That there is none, for people.
-pub(crate) fn wrapper() -> Result<Vec<u8>, String> {
+pub fn wrapper() -> Result<Vec<u8>, String> {
     const NAME: &str = "pty";
     let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_owned()));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,7 +92,7 @@ pub(crate) fn wrapper() -> Result<Vec<u8>, String> {
 /// Whether the program may be executed; if so, whether it is a script without interpreter line.
 fn check(path: &Path) -> Result<bool, Unusable> {
     let unusable = |e: Errno| Unusable {
-        problem: super::outputs::plain(&e.into()),
+        problem: plain(&e.into()),
         missing: matches!(e, Errno::ENOENT | Errno::ENOTDIR),
     };
     let metadata = fs::metadata(path)
@@ -114,6 +114,12 @@ fn check(path: &Path) -> Result<bool, Unusable> {
         Some(problem) => Err(Unusable { problem, missing: false }),
         None => Ok(false),
     }
+}
+
+/// The system's words, without Rust's "(os error N)" behind them.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The first bytes of a file; none if it cannot be read, which executing it does not need.
@@ -142,11 +148,7 @@ fn check_interpreter(script: &Path, interpreter: &Path) -> Option<String> {
                 .err()?
         }
     };
-    Some(format!(
-        "its interpreter {}: {}",
-        interpreter.display(),
-        super::outputs::plain(&error.into())
-    ))
+    Some(format!("its interpreter {}: {}", interpreter.display(), plain(&error.into())))
 }
 
 #[cfg(test)]
@@ -160,6 +162,7 @@ mod tests {
             size: 1,
             program: program.into(),
             args: vec![],
+            substitute: false,
             environment: 0,
             directory: directory.as_os_str().as_bytes().to_vec(),
             search: search.into(),

@@ -1,0 +1,157 @@
+//! Which process runs each rank of the first world, as the manager tells it: for debuggers, in memory
+//! ([`crate::mpir`]) and as a file (`-proctable`).
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path};
+
+use mpd_proto::RankSet;
+use mpd_proto::job::{Argset, JobSpec};
+use serde_json::json;
+
+/// The processes, as far as they were told.
+#[derive(Debug)]
+pub struct Processes {
+    /// In the order in which they were told.
+    hosts: Vec<String>,
+    /// By rank: the number of the host, and the process id; 0 if it is not known.
+    ranks: Vec<(usize, u32)>,
+    known: usize,
+}
+
+impl Processes {
+    /// Of a job of so many ranks; none is known.
+    pub fn of(size: u32) -> Self {
+        Self { hosts: Vec::new(), ranks: vec![(0, 0); size as usize], known: 0 }
+    }
+
+    /// Learns of some ranks of a host. True as soon as all are known, once.
+    pub fn add(&mut self, host: &str, ranks: &RankSet, pids: &[u32]) -> bool {
+        let was_whole = self.is_whole();
+        let number = self.hosts.iter().rposition(|known| known == host).unwrap_or_else(|| {
+            self.hosts.push(host.to_owned());
+            self.hosts.len() - 1
+        });
+        for (rank, &pid) in ranks.ranks().zip(pids).filter(|(_, pid)| **pid != 0) {
+            if let Some(entry) = self.ranks.get_mut(rank.index()) {
+                self.known += usize::from(entry.1 == 0);
+                *entry = (number, pid);
+            }
+        }
+        self.is_whole() && !was_whole
+    }
+
+    fn is_whole(&self) -> bool {
+        self.known == self.ranks.len()
+    }
+
+    /// By rank: the numbers of its host and of its argset, and its process id.
+    pub fn table(&self, spec: &JobSpec) -> Vec<(usize, usize, u32)> {
+        let argsets = spec.argsets.iter().enumerate();
+        let argsets = argsets.flat_map(|(number, a)| std::iter::repeat_n(number, a.size as usize));
+        let entries = self.ranks.iter().zip(argsets);
+        entries.map(|(&(host, pid), argset)| (host, argset, pid)).collect()
+    }
+
+    /// The names of the hosts, by their numbers.
+    pub fn hosts(&self) -> Vec<CString> {
+        self.hosts.iter().map(|host| text(host.as_bytes())).collect()
+    }
+
+    /// The file that `-proctable` asks for; `programs` is by argset.
+    pub fn render(&self, spec: &JobSpec, programs: &[CString]) -> String {
+        let entries = self.table(spec).into_iter().enumerate();
+        let entry = |(rank, (host, argset, pid)): (usize, (usize, usize, u32))| {
+            let executable = programs.get(argset).map(|path| path.to_string_lossy());
+            let (host, executable) = (json!(self.hosts.get(host)), json!(executable));
+            format!(r#"{{"rank":{rank},"host":{host},"executable":{executable},"pid":{pid}}}"#)
+        };
+        // Rows of their own, which people can read and line tools can cut.
+        let rows: Vec<String> = entries.map(entry).collect();
+        format!("[{}]\n", rows.join(",\n "))
+    }
+}
+
+/// The path of each argset's program, as it is found on this host; where it is not, as the user wrote it.
+pub fn programs(spec: &JobSpec) -> Vec<CString> {
+    spec.argsets.iter().map(program).collect()
+}
+
+fn program(argset: &Argset) -> CString {
+    let path = mpd_io::locate::program(argset).map_or(argset.program.clone(), |found| found.path);
+    let path = Path::new(OsStr::from_bytes(&path));
+    if path.components().count() == 1 && path.is_relative() {
+        return text(path.as_os_str().as_bytes());
+    }
+    let whole = Path::new(OsStr::from_bytes(&argset.directory)).join(path);
+    // Without the "." of "./a.out", which debuggers would show.
+    let whole: std::path::PathBuf =
+        whole.components().filter(|c| *c != Component::CurDir).collect();
+    text(&whole.into_os_string().into_vec())
+}
+
+fn text(bytes: &[u8]) -> CString {
+    CString::new(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn argset(size: u32, program: &str) -> Argset {
+        Argset {
+            size,
+            program: program.into(),
+            args: Vec::new(),
+            substitute: false,
+            environment: 0,
+            directory: b"/".into(),
+            search: b"/no/such:/bin".into(),
+            umask: 0,
+            pty: None,
+            limits: Vec::new(),
+            hosts: None,
+        }
+    }
+
+    fn two_programs() -> JobSpec {
+        JobSpec { argsets: vec![argset(1, "sh"), argset(2, "./x y")], ..JobSpec::default() }
+    }
+
+    #[test]
+    fn the_table_is_whole_once_and_by_rank() {
+        let mut processes = Processes::of(3);
+        assert!(!processes.add("h2", &"1-2".parse().unwrap(), &[7, 8]));
+        assert!(!processes.add("h2", &"1".parse().unwrap(), &[7]), "again");
+        assert!(!processes.add("h9", &"5".parse().unwrap(), &[9]), "nobody of this world");
+        assert!(processes.add("h1", &"0".parse().unwrap(), &[6]));
+        assert!(!processes.add("h1", &"0".parse().unwrap(), &[6]), "told before");
+        let spec = two_programs();
+        assert_eq!(processes.table(&spec), [(2, 0, 6), (0, 1, 7), (0, 1, 8)]);
+        assert_eq!(processes.hosts(), [c"h2".into(), c"h9".into(), CString::from(c"h1")]);
+    }
+
+    #[test]
+    fn the_file_is_json_with_a_line_for_each_rank() {
+        let mut processes = Processes::of(3);
+        processes.add("h1", &RankSet::below(3), &[6, 7, 8]);
+        let spec = two_programs();
+        let text = processes.render(&spec, &programs(&spec));
+        assert_eq!(text.lines().count(), 3);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let entry =
+            |rank, path, pid| json!({"rank": rank, "host": "h1", "executable": path, "pid": pid});
+        assert_eq!(
+            value,
+            json!([entry(0, "/bin/sh", 6), entry(1, "/x y", 7), entry(2, "/x y", 8)])
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_here_has_the_name_that_the_user_wrote() {
+        let spec = JobSpec { argsets: vec![argset(1, "no-such-program")], ..JobSpec::default() };
+        assert_eq!(programs(&spec), [CString::from(c"no-such-program")]);
+    }
+}
