@@ -41,6 +41,7 @@ fn a_restart_empties_the_fence_and_ends_what_was_spawned() {
     story.tell(Input::Begun(Rank(2)));
     assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
     assert_eq!(story.tell(Input::Restart), [Output::EndWorld(Rank(2)), Output::Restart]);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [], "late, of the run before");
     assert_eq!(story.tell(Input::Restarted), [Output::TellRestarted]);
     let killed = RankEnd::Signaled { signal: 9, core: false };
     let gone = story.tell(Input::Exited(Rank(2), killed));
