@@ -14,12 +14,13 @@ use mpd_io::input::Input as Stdin;
 use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
+use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
 use crate::cli::Run as Job;
-use crate::debug::{Desk, Order};
+use crate::debug::{self, Beside, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
@@ -81,7 +82,7 @@ struct Session<'a> {
     stdin_ready: bool,
     code: Option<u8>,
     /// What is there beside if the job is debugged.
-    desk: Option<Desk>,
+    desk: Option<Box<dyn Beside>>,
 }
 
 /// Accompanies the job to its end.
@@ -106,13 +107,17 @@ pub fn accompany(
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let Submitted { conn, private, pipes } = submitted;
     let poll = Poll::new().context("cannot make an event queue")?;
-    let desk = debug.as_ref().zip(pipes);
-    let desk = desk.map(|(wish, pipes)| Desk::new(wish, spec.size(), pipes, poll.registry()));
+    let clock = Clock::start();
+    let numbers = || job.numbers.clone().unwrap_or_else(|| Numbers::of_job(spec.size()));
+    let desk = debug
+        .as_ref()
+        .zip(pipes)
+        .map(|(wish, pipes)| debug::beside(wish, (numbers(), clock.now()), pipes, poll.registry()));
     let mut session = Session {
         job,
         messages: Messages::new(name),
         poll,
-        clock: Clock::start(),
+        clock,
         run: Run::new(settings),
         conn,
         conn_ready: true,
@@ -191,12 +196,11 @@ impl Session<'_> {
                 (libc::SIGWINCH, Some((columns, lines))) => Input::Resized(columns, lines),
                 _ => Input::Signal(signal),
             };
-            match &mut self.desk {
-                // Before there is a job it has no ranks that could be interrupted.
-                Some(desk) if signal == libc::SIGINT && self.run.job().is_some() => {
-                    desk.interrupt(self.clock.now());
-                }
-                _ => self.tell(input),
+            // Before there is a job it has no ranks that could be interrupted.
+            let is_for_desk = signal == libc::SIGINT && self.run.job().is_some();
+            let desk = self.desk.as_mut().filter(|_| is_for_desk);
+            if !desk.is_some_and(|desk| desk.interrupt(self.clock.now())) {
+                self.tell(input);
             }
         }
         self.feed();
@@ -217,7 +221,7 @@ impl Session<'_> {
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
         waits.push(self.messages.is_waiting().then_some(RETRY));
-        if let Some((due, wait)) = self.desk.as_ref().map(Desk::wait) {
+        if let Some((due, wait)) = self.desk.as_ref().map(|desk| desk.wait()) {
             waits.extend([due.map(|at| self.clock.until(at)), wait]);
         }
         if let (Some(stdin), true) = (&self.stdin, self.can_feed()) {
@@ -302,7 +306,7 @@ impl Session<'_> {
     fn serve_desk(&mut self) {
         let Some(desk) = &mut self.desk else { return };
         desk.turn(self.clock.now());
-        while let Some(order) = self.desk.as_mut().and_then(Desk::next_order) {
+        while let Some(order) = self.desk.as_mut().and_then(|desk| desk.next_order()) {
             match order {
                 Order::Send(input) => self.conn.send(&input),
                 // As ^C ends a job that is not debugged, at once.
