@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
@@ -105,7 +105,7 @@ fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
 
 /// What a driver of a debugger says that is attached to the process.
 fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
-    let (commands, mut ours) = io::pipe().context("no pipe")?;
+    let (commands, ours) = io::pipe().context("no pipe")?;
     let (lines, theirs) = io::pipe().context("no pipe")?;
     // It ends when its manager does: we are that here.
     let (_control, its_control) = UnixStream::pair().context("no socket")?;
@@ -117,19 +117,21 @@ fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
     let descriptors = [commands.as_fd(), theirs.as_fd(), nothing.as_fd(), its_control.as_fd()];
     let driver = spawn.start(&descriptors, Extra::default(), None).context("no debugger")?;
     drop((commands, theirs, its_control));
-    ours.write_all(b"1 stacks\n2 quit\n")?;
-    let result = read(lines);
+    let result = converse(lines, ours);
     if result.is_err() {
         let _ = kill(driver, Signal::SIGKILL);
     }
     result
 }
 
-/// Everything up to the end.
-fn read(mut lines: PipeReader) -> Result<String> {
+/// Asks the driver when it has attached, dismisses it when it has answered, and returns all that it said.
+fn converse(mut lines: PipeReader, mut commands: PipeWriter) -> Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut said = Vec::new();
     let mut buffer = vec![0; 64 << 10];
+    // The mark that is waited for, and what is to be said then.
+    let mut steps =
+        [(&b"=0 "[..], &b"1 stacks\n"[..]), (b"=1 ", b"2 quit\n")].into_iter().peekable();
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
@@ -143,7 +145,16 @@ fn read(mut lines: PipeReader) -> Result<String> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e).context("no word from the debugger"),
         }
+        while let Some((_, command)) = steps.next_if(|(mark, _)| has_line(&said, mark)) {
+            // If it is gone, the end of its lines tells.
+            let _ = commands.write_all(command);
+        }
     }
+}
+
+fn has_line(said: &[u8], begin: &[u8]) -> bool {
+    said.split_inclusive(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(begin) && line.ends_with(b"\n"))
 }
 
 /// It fits into the socket's buffer; if not, the manager hears less.

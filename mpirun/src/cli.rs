@@ -127,7 +127,7 @@ fn attaching(
     target: Target,
 ) -> Result<Request, Usage> {
     let mut argsets = Argsets::new(caller);
-    for section in scan::sections(&Target::words(&wish))? {
+    for section in scan::sections(&Target::words(&wish, caller))? {
         argsets.add(section, None)?;
     }
     let (mut spec, demand) = argsets.finish()?;

@@ -8,15 +8,19 @@ use mpd_io::console::{Console, ConsoleError};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
+use mpd_proto::job::{Argset, Bytes, Debug, HostWish, JobSpec, MAX_ARGSETS};
 use mpd_proto::message::{ConsoleReply, HostedPart, JobRef, RingRequest};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
 
+use crate::caller::Caller;
 use crate::debug::Wish;
 
 /// How long the ring may take to say what runs in it.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a debugger needs of the user's environment.
+const DEBUGGERS_VARIABLES: [&str; 5] = ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER"];
 
 /// A rank of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +45,16 @@ pub struct Target {
 impl Target {
     /// The words of a job that debuggers run in, of which [`Target::aim`] makes one for each process: it has
     /// what a debugger itself needs of our environment, and goes on as long as it likes.
-    pub(crate) fn words(wish: &Wish) -> Vec<OsString> {
-        // Settings of the user are for what the user types.
-        let variables =
-            if wish.stacks.is_some() { "LANG" } else { "HOME,LANG,LC_ALL,LC_CTYPE,USER" };
+    pub(crate) fn words(wish: &Wish, caller: &Caller) -> Vec<OsString> {
         let mut words: Vec<OsString> =
-            ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envlist", variables]
-                .map(OsString::from)
-                .into();
+            ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envnone"].map(Into::into).into();
+        // What the user has set for gdb is for what the user types.
+        let wanted: &[&str] = if wish.stacks.is_some() { &[] } else { &DEBUGGERS_VARIABLES };
+        let is_wanted = |name: &Bytes| wanted.iter().any(|wanted| wanted.as_bytes() == name);
+        for (name, value) in caller.environment.iter().filter(|(name, _)| is_wanted(name)) {
+            let (name, value) = (OsStr::from_bytes(name), OsStr::from_bytes(value));
+            words.extend(["-env".into(), name.to_owned(), value.to_owned()]);
+        }
         if wish.stacks.is_some() {
             words.extend(["-wdir", "/"].map(OsString::from));
         }
@@ -71,7 +77,7 @@ impl Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The ring does not say.
-    #[error("cannot tell which jobs run: {0}")]
+    #[error("cannot tell which jobs run")]
     Ring(#[source] anyhow::Error),
     /// There is no such job.
     #[error("there is no {0}; 'mpdlistjobs' lists those that there are{1}")]

@@ -174,6 +174,8 @@ pub struct Front {
     /// Since when some are ready and others are not, unless that was said already.
     mixed: Option<Time>,
     hinted: bool,
+    /// It was said where programs stood that ran before.
+    has_shown_where: bool,
     completing: Option<Completing>,
     left: Option<Time>,
     outputs: VecDeque<Output>,
@@ -198,6 +200,7 @@ impl Front {
             interrupted: None,
             mixed: None,
             hinted: false,
+            has_shown_where: false,
             completing: None,
             left: None,
             outputs: VecDeque::new(),
@@ -397,6 +400,9 @@ impl Front {
             && self.ranks.are_ready(&self.addressed)
         {
             (self.mixed, self.hinted) = (None, false);
+            if self.settings.attached && !std::mem::replace(&mut self.has_shown_where, true) {
+                self.show_groups();
+            }
             if let Some(problem) = self.settings.script.settle() {
                 self.note(problem);
             }

@@ -129,6 +129,13 @@ impl Front {
     fn show_who(&mut self) {
         let mut shown = self.display.fresh();
         shown.extend(format!("addressed: {}\n", self.addressed).bytes());
+        self.outputs.push_back(Output::Print(shown));
+        self.show_groups();
+    }
+
+    /// Who does what.
+    pub(super) fn show_groups(&mut self) {
+        let mut shown = self.display.fresh();
         let groups = self.ranks.groups();
         for (ranks, state) in groups.iter().take(MAX_GROUPS) {
             shown.extend(format!("{ranks}: {state}\n").bytes());

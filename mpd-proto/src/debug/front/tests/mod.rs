@@ -126,4 +126,5 @@ stories!(
     what_is_not_for_gdb_is_refused,
     input_that_nobody_types_waits_for_the_prompt,
     a_job_that_ends_by_itself,
+    a_job_that_ran_before_goes_on_behind_the_session,
 );
