@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use mpd_proto::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
+
+use crate::debugger::wrapper::SOCKET_VARIABLE;
 
 /// The manager passes the PMI connection over it and reads what was found.
 const CONTROL: i32 = 3;
@@ -38,8 +40,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     // Signals for the group are the program's; it ends, and we with it.
     SigSet::all().thread_block().context("cannot block signals")?;
     let control = UnixStream::from(adopt_inherited(CONTROL).context("no control socket")?);
-    let child = start(program, arguments, &connection(&control)?)?;
+    let connection = connection(&control)?;
+    let (held, gate) = UnixDatagram::pair().context("no socket")?;
+    let child = start(program, arguments, &held)?;
+    drop(held);
     let tracer = Tracer::seize(child).context("cannot watch the program")?;
+    // Nothing of it has escaped us so far: now it begins.
+    passing::pass(&gate, b'P', &connection).context("cannot start the program")?;
+    drop((gate, connection));
     // Whoever reads from or writes to it is to see its end.
     let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     for number in 0..2 {
@@ -70,15 +78,21 @@ fn connection(control: &UnixStream) -> Result<OwnedFd> {
     }
 }
 
-fn start(program: &OsStr, arguments: &[OsString], pmi: &OwnedFd) -> Result<Pid> {
-    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+/// Starts what becomes the program when it gets its PMI connection.
+fn start(program: &OsStr, arguments: &[OsString], held: &UnixDatagram) -> Result<Pid> {
+    const NUMBER: usize = 3;
+    let words = [OsStr::new("mpd"), OsStr::new(crate::cli::HELD), program].into_iter();
+    let words = words.chain(arguments.iter().map(OsString::as_os_str));
     let words = words.map(|word| word.as_bytes().to_vec());
-    let mut spawn = Spawn::new(program.as_bytes(), words, own_environment())?;
+    let mut environment = own_environment();
+    environment.push(format!("{SOCKET_VARIABLE}={NUMBER}").into_bytes());
+    let mut spawn = Spawn::new(b"/proc/self/exe", words, environment)?;
     spawn.in_our_group().die_with_parent().traced_by(Pid::this());
     let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
-    let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), pmi.as_fd()];
+    let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), held.as_fd()];
+    debug_assert_eq!(descriptors.len(), NUMBER + 1);
     let started = spawn.start(&descriptors, Extra::default(), None);
-    started.with_context(|| format!("cannot execute {}", program.display()))
+    started.with_context(|| format!("cannot start {}", program.display()))
 }
 
 /// Where the threads of the process are.
