@@ -413,7 +413,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Debugger, Key::DebugPath, &["gdb-path"], &["PATH"],
         "use this gdb (default: gdb, as found on each host)"),
     opt(Debugger, Key::Attach, &["gdba", "p"], &["JOB"],
-        "debug a job that runs, an id of mpdlistjobs or an alias; no program is named; -p with -d only"),
+        "debug a job that runs: an id, as mpdlistjobs lists it, or an alias; -p with -d (mpigdb)"),
     opt(Debugger, Key::Stacks, &["stacks"], &["JOB"],
         "print where the ranks of a job that runs are, those in one place together; it goes on"),
     opt(Debugger, Key::AttachRanks, &["r"], &["RANKS"],
@@ -421,7 +421,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Debugger, Key::StacksJson, &["json"], &[],
         "with -stacks: print the whole stacks, as JSON"),
     opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
-        "when ranks crash, say at the end where they were; see Crashes"),
+        "if ranks crash, say at the end where they were; a debugger is there only then"),
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
