@@ -12,6 +12,7 @@ use mpd_proto::Time;
 use mpd_proto::debug::front::{Front, Input, Output, Settings};
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::message::JobInput;
+use nix::sys::signal::{Signal, raise};
 
 use super::editor::Event;
 use super::lines::Lines;
@@ -209,7 +210,9 @@ impl Beside for Desk {
     }
 
     fn turn(&mut self, now: Time) {
-        self.read_job(now);
+        if self.takes_more() {
+            self.read_job(now);
+        }
         self.read_editor(now);
         self.read_user(now);
         self.front.handle_timeout(now);
@@ -248,6 +251,13 @@ impl Beside for Desk {
     fn interrupt(&mut self, now: Time) -> bool {
         self.tell(now, Input::Interrupt);
         true
+    }
+
+    fn stop(&mut self) {
+        match &mut self.face {
+            Face::Terminal(terminal) => terminal.stop(),
+            Face::Plain(_) => drop(raise(Signal::SIGSTOP)),
+        }
     }
 
     fn restarted(&mut self, now: Time) {

@@ -57,6 +57,9 @@ pub(crate) trait Beside {
     /// ^C; whether that is all that is to come of it.
     fn interrupt(&mut self, now: Time) -> bool;
 
+    /// ^Z: stops this process alone, and comes back when it goes on.
+    fn stop(&mut self);
+
     /// The programs can be started again.
     fn restarted(&mut self, now: Time);
 

@@ -11,6 +11,7 @@ use mpd_proto::Time;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::debug::survey::{Output, Survey};
 use mpd_proto::message::JobInput;
+use nix::sys::signal::{Signal, raise};
 
 use super::pipes::{From, Pipes};
 use super::{Beside, Form, Order};
@@ -78,6 +79,10 @@ impl Beside for Asking {
     fn interrupt(&mut self, _: Time) -> bool {
         self.interrupted = true;
         false
+    }
+
+    fn stop(&mut self) {
+        let _ = raise(Signal::SIGSTOP);
     }
 
     fn restarted(&mut self, _: Time) {}

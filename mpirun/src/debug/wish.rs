@@ -19,7 +19,7 @@ use crate::usage::{Usage, plain};
 const MAX_FILE: u64 = 1 << 20;
 
 /// What makes no sense where the debugger's words are labelled, and input is the programs' own terminals'.
-const MEANINGLESS: [Key; 14] = [
+const MEANINGLESS: [Key; 15] = [
     Key::ConfigFile,
     Key::ContinueOnFailure,
     Key::ErrFile,
@@ -30,6 +30,7 @@ const MEANINGLESS: [Key; 14] = [
     Key::OnCrash,
     Key::OnFailure,
     Key::OutFile,
+    Key::Pty,
     Key::Singleton,
     Key::Stdin,
     Key::StdinSwitch,
