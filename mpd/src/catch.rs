@@ -6,10 +6,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use mpd_proto::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
+
+use crate::debugger::wrapper::SOCKET_VARIABLE;
 
 /// The manager passes the PMI connection over it and reads what was found.
 const CONTROL: i32 = 3;
@@ -38,8 +40,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     // Signals for the group are the program's; it ends, and we with it.
     SigSet::all().thread_block().context("cannot block signals")?;
     let control = UnixStream::from(adopt_inherited(CONTROL).context("no control socket")?);
-    let child = start(program, arguments, &connection(&control)?)?;
+    let connection = connection(&control)?;
+    let (held, gate) = UnixDatagram::pair().context("no socket")?;
+    let child = start(program, arguments, &held)?;
+    drop(held);
     let tracer = Tracer::seize(child).context("cannot watch the program")?;
+    // Nothing of it has escaped us so far: now it begins.
+    passing::pass(&gate, b'P', &connection).context("cannot start the program")?;
+    drop((gate, connection));
     // Whoever reads from or writes to it is to see its end.
     let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     for number in 0..2 {
@@ -70,15 +78,21 @@ fn connection(control: &UnixStream) -> Result<OwnedFd> {
     }
 }
 
-fn start(program: &OsStr, arguments: &[OsString], pmi: &OwnedFd) -> Result<Pid> {
-    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+/// Starts what becomes the program when it gets its PMI connection.
+fn start(program: &OsStr, arguments: &[OsString], held: &UnixDatagram) -> Result<Pid> {
+    const NUMBER: usize = 3;
+    let words = [OsStr::new("mpd"), OsStr::new(crate::cli::HELD), program].into_iter();
+    let words = words.chain(arguments.iter().map(OsString::as_os_str));
     let words = words.map(|word| word.as_bytes().to_vec());
-    let mut spawn = Spawn::new(program.as_bytes(), words, own_environment())?;
+    let mut environment = own_environment();
+    environment.push(format!("{SOCKET_VARIABLE}={NUMBER}").into_bytes());
+    let mut spawn = Spawn::new(b"/proc/self/exe", words, environment)?;
     spawn.in_our_group().die_with_parent().traced_by(Pid::this());
     let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
-    let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), pmi.as_fd()];
+    let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), held.as_fd()];
+    debug_assert_eq!(descriptors.len(), NUMBER + 1);
     let started = spawn.start(&descriptors, Extra::default(), None);
-    started.with_context(|| format!("cannot execute {}", program.display()))
+    started.with_context(|| format!("cannot start {}", program.display()))
 }
 
 /// Where the threads of the process are.
@@ -105,7 +119,7 @@ fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
 
 /// What a driver of a debugger says that is attached to the process.
 fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
-    let (commands, mut ours) = io::pipe().context("no pipe")?;
+    let (commands, ours) = io::pipe().context("no pipe")?;
     let (lines, theirs) = io::pipe().context("no pipe")?;
     // It ends when its manager does: we are that here.
     let (_control, its_control) = UnixStream::pair().context("no socket")?;
@@ -117,19 +131,21 @@ fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
     let descriptors = [commands.as_fd(), theirs.as_fd(), nothing.as_fd(), its_control.as_fd()];
     let driver = spawn.start(&descriptors, Extra::default(), None).context("no debugger")?;
     drop((commands, theirs, its_control));
-    ours.write_all(b"1 stacks\n2 quit\n")?;
-    let result = read(lines);
+    let result = converse(lines, ours);
     if result.is_err() {
         let _ = kill(driver, Signal::SIGKILL);
     }
     result
 }
 
-/// Everything up to the end.
-fn read(mut lines: PipeReader) -> Result<String> {
+/// Asks the driver when it has attached, dismisses it when it has answered, and returns all that it said.
+fn converse(mut lines: PipeReader, mut commands: PipeWriter) -> Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut said = Vec::new();
     let mut buffer = vec![0; 64 << 10];
+    // The mark that is waited for, and what is to be said then.
+    let mut steps =
+        [(&b"=0 "[..], &b"1 stacks\n"[..]), (b"=1 ", b"2 quit\n")].into_iter().peekable();
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
@@ -143,7 +159,16 @@ fn read(mut lines: PipeReader) -> Result<String> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e).context("no word from the debugger"),
         }
+        while let Some((_, command)) = steps.next_if(|(mark, _)| has_line(&said, mark)) {
+            // If it is gone, the end of its lines tells.
+            let _ = commands.write_all(command);
+        }
     }
+}
+
+fn has_line(said: &[u8], begin: &[u8]) -> bool {
+    said.split_inclusive(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(begin) && line.ends_with(b"\n"))
 }
 
 /// It fits into the socket's buffer; if not, the manager hears less.

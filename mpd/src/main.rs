@@ -23,6 +23,9 @@ fn main() -> ExitCode {
     if let Some(words) = cli::words_behind(cli::DEBUGGEE) {
         return exit_code(debugger::wrapper::run(&words));
     }
+    if let Some(words) = cli::words_behind(cli::HELD) {
+        return exit_code(debugger::wrapper::run_when_told(&words));
+    }
     mpd_io::reserve_standard_descriptors();
     // A limit of file size is told by the write that hits it.
     mpd_io::ignore_signal(libc::SIGXFSZ);

@@ -169,9 +169,12 @@ impl<'a> Argsets<'a> {
             spawn_policy: self.job.spawn_policy(),
             adopted: false,
             debug: None,
-            on_crash: None,
+            on_crash: self.job.on_crash(),
             hold: false,
         };
+        if spec.on_crash.is_some() && spec.argsets.iter().any(|argset| argset.pty.is_some()) {
+            return Err(Usage::syntax("-on-crash makes no sense with -pty"));
+        }
         match spec.check() {
             Ok(()) => Ok(spec),
             Err(

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::job::JobSpec;
 
 use crate::argsets::Argsets;
@@ -19,6 +20,7 @@ pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
+use crate::target::Target;
 pub use crate::usage::Usage;
 use crate::usage::plain;
 use crate::{dryrun, help, singleton};
@@ -47,6 +49,10 @@ pub struct Run {
     pub call: Option<Call>,
     /// The debugger that its ranks run under.
     pub debug: Option<Wish>,
+    /// The job that its ranks are debuggers of, if that runs already.
+    pub target: Option<Target>,
+    /// What those ranks are called, once they are found.
+    pub numbers: Option<Numbers>,
     /// Of what a ring for this job alone would be made.
     pub demand: Demand,
     /// Which reports of exit codes are wanted.
@@ -72,6 +78,9 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let mut sections = scan::sections(&arguments(caller))?;
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
+    }
+    if let Some((wish, target)) = debug::attached(&mut sections, &caller.directory)? {
+        return attaching(caller, &sections, wish, target);
     }
     let debug = Wish::take(&mut sections, &caller.directory)?;
     let call = Call::take(&mut sections)?;
@@ -105,7 +114,36 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
     let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
-    Ok(Request::Run(Box::new(Run { spec, call, debug, demand, exits, trace, verbose })))
+    let (target, numbers) = (None, None);
+    let run = Run { spec, call, debug, target, numbers, demand, exits, trace, verbose };
+    Ok(Request::Run(Box::new(run)))
+}
+
+/// A job of debuggers that attach to another one.
+fn attaching(
+    caller: &Caller,
+    sections: &[Section],
+    wish: Wish,
+    target: Target,
+) -> Result<Request, Usage> {
+    let mut argsets = Argsets::new(caller);
+    for section in scan::sections(&Target::words(&wish, caller))? {
+        argsets.add(section, None)?;
+    }
+    let (mut spec, demand) = argsets.finish()?;
+    wish.prepare(&mut spec);
+    let verbose = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::Verbose);
+    Ok(Request::Run(Box::new(Run {
+        spec,
+        call: None,
+        debug: Some(wish),
+        target: Some(target),
+        numbers: None,
+        demand,
+        exits: ExitReports::default(),
+        trace: TraceWish::default(),
+        verbose,
+    })))
 }
 
 /// The words of the command line. What `mpdexec` and `mpigdb` stand for is written in front.

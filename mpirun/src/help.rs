@@ -47,7 +47,7 @@ pub fn version(name: &str) -> String {
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 7] = [
+pub(crate) const NOTES: [&str; 8] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
@@ -68,11 +68,13 @@ pub(crate) const NOTES: [&str; 7] = [
      less the variables of a launcher that mpirun itself was started under.",
     "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
      once: 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -on-failure highest uptime'.",
-    "Started as mpigdb it debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'.",
+    "Started as mpigdb it debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'. 'mpigdb -p JOB' \
+     debugs a job that runs.",
+    "'mpirun -stacks JOB' says where the ranks of a job are that does not go on.",
 ];
 
 /// How a job is debugged, for the man page.
-pub(crate) const DEBUGGER: [&str; 8] = [
+pub(crate) const DEBUGGER: [&str; 12] = [
     "With -d (also -gdb, or as mpigdb) every rank runs under a gdb of its own on its host, and one prompt, \
      (mpigdb), stands for all: it appears when every addressed rank has answered. Any gdb command can be typed. \
      What the debuggers and the programs say has the ranks in front; what several say alike is shown once, as in \
@@ -94,6 +96,25 @@ pub(crate) const DEBUGGER: [&str; 8] = [
      out, and never given to the program; no prompt is printed, what gdb refuses goes to standard error, and the \
      end of the input is quit. On a terminal lines are edited, TAB completes as gdb does, and ~/.mpigdb_history \
      keeps what was typed.",
+    "-gdba JOB, with mpigdb also -p JOB, attaches to the ranks of a job that runs, on whatever hosts: JOB is what \
+     mpdlistjobs lists (3 or 3@host), or its alias. No program and no options for jobs are named; -r 0,2-4 attaches to \
+     these ranks alone, which keep their numbers. When it has said where they are stopped, the prompt appears. quit, and the \
+     end of the session for whatever reason, let the job go on; detach lets the addressed ranks go at once; kill kills \
+     them, as any signal would, with what comes of it for their job; run is refused. A second ^C offers to let the job go. \
+     Whoever may attach to the processes on their hosts may do this. What is attached to is the process that the rank \
+     was started as: if that is a script or a tool like valgrind, it is that one; use mpdlistjobs and gdb for its children. \
+     A job with -on-crash is traced already: in place of its ranks there are those that watch them.",
+    "-stacks JOB (with -r, some ranks) attaches for a moment to each rank, and prints the calls of all threads as one \
+     tree, each with the ranks that are in it: what leads to main and what goes on inside of libraries is left out, and \
+     where a rank has several threads in a call, these are counted. -json prints the whole stacks: a list of calls, with \
+     call, ranks, threads and calls. gdb runs without the user's settings. Ranks whose stack cannot be had are told on \
+     standard error, those whose debugger says nothing for 30 seconds, too; the exit code is 1 then.",
+    "With -on-crash gdb each rank is watched. When a process of it, wherever in its tree, is about to die of SIGSEGV, \
+     SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS or SIGTRAP, gdb looks where its threads are before it dies; \
+     mpirun prints that at the end of the job, ranks that crashed in one place together. Who handles such a signal is left \
+     alone; exit codes, output, input and signals are as without. Until then nothing runs slower but the start, by a \
+     process for each rank. -gdb-path names another gdb. It cannot be had together with -d or -pty.",
+    "Where hosts restrict ptrace (Yama), ranks let the debuggers of their daemon attach; their children do not.",
 ];
 
 /// What every rank finds in its environment, for the man page.

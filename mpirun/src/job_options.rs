@@ -101,6 +101,8 @@ pub struct JobOptions {
     launcher_program: Once<String>,
     label_format: Once<LabelFormat>,
     merge: bool,
+    gdb: Once<Bytes>,
+    on_crash: Once<()>,
     on_failure: Once<Consequence>,
     outfile: Once<LabelFormat>,
     per_host: Once<u32>,
@@ -151,6 +153,10 @@ impl JobOptions {
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
             Key::Merge => self.merge = true,
             Key::NoLocal => self.exclude.push("localhost".into()),
+            Key::DebugPath => {
+                self.gdb.set(setting.nonempty()?.as_bytes().to_vec(), setting)?;
+            }
+            Key::OnCrash => self.on_crash.set(on_crash(setting)?, setting)?,
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
             Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
@@ -251,6 +257,12 @@ impl JobOptions {
         }
     }
 
+    /// The debugger that says where a rank was that crashes, if one is to.
+    pub fn on_crash(&self) -> Option<Bytes> {
+        let gdb = || self.gdb.get().cloned().unwrap_or_else(|| b"gdb".to_vec());
+        self.on_crash.get().map(|()| gdb())
+    }
+
     /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.
     pub fn timeout(&self, variable: Option<&[u8]>) -> Result<Option<Duration>, Usage> {
         match (self.timeout.get(), variable) {
@@ -309,6 +321,13 @@ fn binding(setting: &Setting) -> Result<Binding, Usage> {
 fn spawn_policy(setting: &Setting) -> Result<SpawnPolicy, Usage> {
     let known = "it must be 'rr', 'load' or 'pack'";
     SpawnPolicy::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
+fn on_crash(setting: &Setting) -> Result<(), Usage> {
+    match setting.value().as_bytes() {
+        b"gdb" => Ok(()),
+        _ => Err(setting.error("it must be 'gdb'")),
+    }
 }
 
 fn on_failure(setting: &Setting) -> Result<Consequence, Usage> {

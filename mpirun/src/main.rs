@@ -58,6 +58,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     // A tool that controls us attaches to the ranks before they leave MPI_Init.
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
     let mut signals = session::catch_signals()?;
+    job.numbers = job.target.take().map(|target| target.aim(&mut job.spec)).transpose()?;
     let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;
     let submitted = match launch::submit(&mut job, adopted, &mut signals)? {
         Submission::Done(submitted) => submitted,

@@ -7,6 +7,10 @@
 pub enum Key {
     /// `-a`: the job's alias.
     Alias,
+    /// `-gdba`: what is debugged is a job that runs.
+    Attach,
+    /// `-r`: some of its ranks.
+    AttachRanks,
     /// `-1`: ring order begins behind this host.
     Behind,
     /// `-bind-to`.
@@ -77,6 +81,8 @@ pub enum Key {
     Merge,
     /// `-nolocal`: not on this host.
     NoLocal,
+    /// `-on-crash`: what is done about a rank that crashes.
+    OnCrash,
     /// `-on-failure`.
     OnFailure,
     /// `-outfile-pattern`.
@@ -105,6 +111,10 @@ pub enum Key {
     Soft,
     /// `-spawn-policy`.
     SpawnPolicy,
+    /// `-stacks`: where the ranks of a job that runs are.
+    Stacks,
+    /// `-json`: the same for programs.
+    StacksJson,
     /// `-status-file`.
     StatusFile,
     /// `-s`: the receivers of standard input.
@@ -401,7 +411,17 @@ pub static OPTIONS: &[Opt] = {
     opt(Debugger, Key::DebugBatch, &["batch"], &[],
         "with -d: end after these commands; the exit code is 1 if one of them was refused"),
     opt(Debugger, Key::DebugPath, &["gdb-path"], &["PATH"],
-        "with -d: use this gdb (default: gdb, as found on each host)"),
+        "use this gdb (default: gdb, as found on each host)"),
+    opt(Debugger, Key::Attach, &["gdba", "p"], &["JOB"],
+        "debug a job that runs: an id, as mpdlistjobs lists it, or an alias; -p with -d (mpigdb)"),
+    opt(Debugger, Key::Stacks, &["stacks"], &["JOB"],
+        "print where the ranks of a job that runs are, those in one place together; it goes on"),
+    opt(Debugger, Key::AttachRanks, &["r"], &["RANKS"],
+        "with -gdba and -stacks: these ranks only, like 0,2-4"),
+    opt(Debugger, Key::StacksJson, &["json"], &[],
+        "with -stacks: print the whole stacks, as JSON"),
+    opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
+        "if ranks crash, say at the end where they were; a debugger is there only then"),
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
@@ -449,7 +469,6 @@ pub static OPTIONS: &[Opt] = {
         "Open MPI: run as root; always allowed"),
 
     later(&["ifhn", "iface"], "a network chosen for a job (mpdboot's ifhn chooses the ring's)"),
-    later(&["gdba"], "attaching the parallel debugger to a job that runs"),
     later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),
     later(&["file", "gexec"], "MPD's XML jobs and default program"),
     later(&["tv", "tvsu"], "a TotalView that mpirun starts (write totalview mpirun -a ... instead)"),

@@ -283,9 +283,7 @@ mod tests {
             "mpirun: -tv needs a TotalView that mpirun starts (write totalview mpirun -a ... \
              instead), which this version does not have"
         );
-        assert!(
-            problem("--gdba a").starts_with("mpirun: --gdba needs attaching the parallel debugger")
-        );
+        assert!(problem("--iface a").starts_with("mpirun: --iface needs a network chosen"));
     }
 
     #[test]

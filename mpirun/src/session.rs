@@ -16,12 +16,13 @@ use mpd_io::input::Input as Stdin;
 use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
+use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
 
 use crate::cli::Run as Job;
-use crate::debug::{Desk, Order};
+use crate::debug::{self, Beside, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
 use crate::run::{Input, Output, Run, Settings};
@@ -83,7 +84,7 @@ struct Session<'a> {
     stdin_ready: bool,
     code: Option<u8>,
     /// What is there beside if the job is debugged.
-    desk: Option<Desk>,
+    desk: Option<Box<dyn Beside>>,
 }
 
 /// Accompanies the job to its end.
@@ -108,13 +109,17 @@ pub fn accompany(
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
     let Submitted { conn, private, pipes } = submitted;
     let poll = Poll::new().context("cannot make an event queue")?;
-    let desk = debug.as_ref().zip(pipes);
-    let desk = desk.map(|(wish, pipes)| Desk::new(wish, spec.size(), pipes, poll.registry()));
+    let clock = Clock::start();
+    let numbers = || job.numbers.clone().unwrap_or_else(|| Numbers::of_job(spec.size()));
+    let desk = debug
+        .as_ref()
+        .zip(pipes)
+        .map(|(wish, pipes)| debug::beside(wish, (numbers(), clock.now()), pipes, poll.registry()));
     let mut session = Session {
         job,
         messages: Messages::new(name),
         poll,
-        clock: Clock::start(),
+        clock,
         run: Run::new(settings),
         conn,
         conn_ready: true,
@@ -193,15 +198,21 @@ impl Session<'_> {
                 (libc::SIGWINCH, Some((columns, lines))) => Input::Resized(columns, lines),
                 _ => Input::Signal(signal),
             };
-            match &mut self.desk {
+            let is_taken = match &mut self.desk {
                 // Before there is a job it has no ranks that could be interrupted.
                 Some(desk) if signal == libc::SIGINT && self.run.job().is_some() => {
-                    desk.interrupt(self.clock.now());
+                    desk.interrupt(self.clock.now())
                 }
                 // The programs are gdb's to stop and to continue.
-                Some(desk) if signal == libc::SIGTSTP => desk.stop(),
-                Some(_) if signal == libc::SIGCONT => {}
-                _ => self.tell(input),
+                Some(desk) if signal == libc::SIGTSTP => {
+                    desk.stop();
+                    true
+                }
+                Some(_) => signal == libc::SIGCONT,
+                None => false,
+            };
+            if !is_taken {
+                self.tell(input);
             }
         }
         self.feed();
@@ -222,7 +233,7 @@ impl Session<'_> {
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
         waits.push(self.messages.is_waiting().then_some(RETRY));
-        if let Some((due, wait)) = self.desk.as_ref().map(Desk::wait) {
+        if let Some((due, wait)) = self.desk.as_ref().map(|desk| desk.wait()) {
             waits.extend([due.map(|at| self.clock.until(at)), wait]);
         }
         if let (Some(stdin), true) = (&self.stdin, self.can_feed()) {
@@ -307,7 +318,7 @@ impl Session<'_> {
     fn serve_desk(&mut self) {
         let Some(desk) = &mut self.desk else { return };
         desk.turn(self.clock.now());
-        while let Some(order) = self.desk.as_mut().and_then(Desk::next_order) {
+        while let Some(order) = self.desk.as_mut().and_then(|desk| desk.next_order()) {
             match order {
                 Order::Send(input) => self.conn.send(&input),
                 // As ^C ends a job that is not debugged, at once.

@@ -1,34 +1,83 @@
 //! The job that debuggers are attached to: which process on which host is which rank.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_proto::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
+use mpd_proto::debug::numbers::Numbers;
+use mpd_proto::job::{Argset, Bytes, Debug, HostWish, JobSpec, MAX_ARGSETS};
 use mpd_proto::message::{ConsoleReply, HostedPart, JobRef, RingRequest};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
 
+use crate::caller::Caller;
+use crate::debug::Wish;
+
 /// How long the ring may take to say what runs in it.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// What a debugger needs of the user's environment.
+const DEBUGGERS_VARIABLES: [&str; 5] = ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER"];
+
 /// A rank of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+struct Process {
     /// Its number.
-    pub rank: Rank,
+    rank: Rank,
     /// Where it runs.
-    pub host: DaemonName,
+    host: DaemonName,
     /// Its process id there.
-    pub pid: u32,
+    pid: u32,
+}
+
+/// What is to be attached to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The job.
+    pub job: JobRef,
+    /// Some of its ranks only.
+    pub ranks: Option<RankSet>,
+}
+
+impl Target {
+    /// The words of a job that debuggers run in, of which [`Target::aim`] makes one for each process: it has
+    /// what a debugger itself needs of our environment, and goes on as long as it likes.
+    pub(crate) fn words(wish: &Wish, caller: &Caller) -> Vec<OsString> {
+        let mut words: Vec<OsString> =
+            ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envnone"].map(Into::into).into();
+        // What the user has set for gdb is for what the user types.
+        let wanted: &[&str] = if wish.stacks.is_some() { &[] } else { &DEBUGGERS_VARIABLES };
+        let is_wanted = |name: &Bytes| wanted.iter().any(|wanted| wanted.as_bytes() == name);
+        for (name, value) in caller.environment.iter().filter(|(name, _)| is_wanted(name)) {
+            let (name, value) = (OsStr::from_bytes(name), OsStr::from_bytes(value));
+            words.extend(["-env".into(), name.to_owned(), value.to_owned()]);
+        }
+        if wish.stacks.is_some() {
+            words.extend(["-wdir", "/"].map(OsString::from));
+        }
+        words.extend(["--".into(), OsStr::from_bytes(wish.gdb()).to_owned()]);
+        words
+    }
+
+    /// Finds the processes and makes of `like` the job whose ranks debug them. What people call these ranks.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn aim(self, like: &mut JobSpec) -> Result<Numbers, TargetError> {
+        let processes = find(self.job, self.ranks.as_ref())?;
+        *like = attach(like.clone(), &processes);
+        Ok(Numbers::of_some(&processes.iter().map(|process| process.rank).collect()))
+    }
 }
 
 /// Why there is nothing to attach to.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The ring does not say.
-    #[error("cannot tell which jobs run: {0}")]
+    #[error("cannot tell which jobs run")]
     Ring(#[source] anyhow::Error),
     /// There is no such job.
     #[error("there is no {0}; 'mpdlistjobs' lists those that there are{1}")]
@@ -71,7 +120,7 @@ impl std::fmt::Display for Unheard {
 ///
 /// # Errors
 /// [`TargetError`].
-pub fn find(job: JobRef, ranks: Option<&RankSet>) -> Result<Vec<Process>, TargetError> {
+fn find(job: JobRef, ranks: Option<&RankSet>) -> Result<Vec<Process>, TargetError> {
     let (me, parts, missing) = listing().map_err(TargetError::Ring)?;
     choose(job.as_asked_of(&me), ranks, &parts, missing)
 }
@@ -137,22 +186,21 @@ fn choose(
 }
 
 /// The job whose ranks are debuggers of these processes, on their hosts; the rest of it is as `like` says,
-/// which has one program.
-pub fn attach(like: JobSpec, gdb: Vec<u8>, processes: &[Process]) -> JobSpec {
+/// which has one program, the debugger.
+fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
     let mut spec = like;
     let Some(pattern) = spec.argsets.pop() else { return spec };
     spec.argsets = processes
         .iter()
         .map(|process| Argset {
             size: 1,
-            program: gdb.clone(),
-            args: Vec::new(),
             hosts: Some(vec![HostWish { name: process.host.to_string(), slots: None }]),
             ..pattern.clone()
         })
         .collect();
     spec.placement.hosts.clear();
     spec.placement.exclude.clear();
+    let gdb = pattern.program;
     spec.debug = Some(Debug { gdb, attach: processes.iter().map(|p| p.pid).collect() });
     spec
 }

@@ -6,6 +6,7 @@
 
 mod across;
 mod argsets;
+mod attach;
 mod attacker;
 mod attacks;
 mod bad_input;
@@ -31,6 +32,7 @@ mod mpir;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
 #[path = "../../mpd-proto/tests/channel/naive.rs"]
 mod naive;
+mod on_crash;
 mod options;
 mod output;
 mod pmi;
@@ -43,6 +45,7 @@ mod run;
 mod signals;
 mod singleton;
 mod spawn;
+mod stacks;
 mod stdin;
 mod steering;
 mod stress;

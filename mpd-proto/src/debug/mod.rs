@@ -5,9 +5,13 @@
 //! | [`mi`] | records of GDB/MI read, CLI commands quoted |
 //! | [`driver`] | the driver of one rank's gdb: commands in, lines and marks out |
 //! | [`front`] | the user's side: what is typed, who is addressed, the prompt |
+//! | [`numbers`] | what ranks are called that a debugger is attached to |
+//! | [`survey`] | the stacks of all ranks, taken without a user |
 //! | [`stacks`] | where all ranks stand, as one tree |
 
 pub mod driver;
 pub mod front;
 pub mod mi;
+pub mod numbers;
 pub mod stacks;
+pub mod survey;

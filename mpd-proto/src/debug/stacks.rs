@@ -142,9 +142,24 @@ fn essential<'a>(stack: &[&'a str]) -> Vec<&'a str> {
     own[..end].to_vec()
 }
 
-/// Whether a call is one inside of a library of which there is no source.
+/// Where the sources of the C library were when it was built: they may be known, and interest nobody.
+const C_LIBRARY: [&str; 8] = [
+    "../sysdeps/",
+    "./assert/",
+    "./csu/",
+    "./malloc/",
+    "./nptl/",
+    "./signal/",
+    "./stdlib/",
+    "./string/",
+];
+
+/// Whether a call is one inside of a library of which there is no source, or of the C library.
 fn is_inside(call: &str) -> bool {
-    call.contains(" in ") && !call.contains(" at ")
+    match call.split_once(" at ") {
+        Some((_, place)) => C_LIBRARY.iter().any(|directory| place.starts_with(directory)),
+        None => call.contains(" in "),
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +188,19 @@ mod tests {
 ";
         assert_eq!(stacks.text(), expected);
         assert_eq!(stacks.calls()[0].call, "_start", "nothing is left out of the whole");
+    }
+
+    #[test]
+    fn nobody_is_led_into_the_c_library() {
+        let mut stacks = Stacks::default();
+        let abort = "abort at ./stdlib/abort.c:79\traise at ../sysdeps/posix/raise.c:26";
+        stacks.add(&ranks("0"), &format!("main at a.c:9\twork at ./a/b.c:3\t{abort}"));
+        let expected = "\
+0: main at a.c:9
+  0: work at ./a/b.c:3
+    0: abort at ./stdlib/abort.c:79
+";
+        assert_eq!(stacks.text(), expected);
     }
 
     #[test]

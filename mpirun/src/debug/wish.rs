@@ -7,16 +7,19 @@ use anyhow::{Context, Result, bail};
 use mpd_proto::RankSet;
 use mpd_proto::debug::front::Script;
 use mpd_proto::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
+use mpd_proto::message::JobRef;
 
+use crate::once::Once;
 use crate::options::Key;
 use crate::scan::{Section, Setting};
+use crate::target::Target;
 use crate::usage::{Usage, plain};
 
 /// Most bytes of a file of commands.
 const MAX_FILE: u64 = 1 << 20;
 
 /// What makes no sense where the debugger's words are labelled, and input is the programs' own terminals'.
-const MEANINGLESS: [Key; 14] = [
+const MEANINGLESS: [Key; 15] = [
     Key::ConfigFile,
     Key::ContinueOnFailure,
     Key::ErrFile,
@@ -24,6 +27,7 @@ const MEANINGLESS: [Key; 14] = [
     Key::LabelFormat,
     Key::LabelPattern,
     Key::Merge,
+    Key::OnCrash,
     Key::OnFailure,
     Key::OutFile,
     Key::Pty,
@@ -34,7 +38,23 @@ const MEANINGLESS: [Key; 14] = [
 ];
 
 /// What belongs to the debugger alone.
-const OWN: [Key; 4] = [Key::Debug, Key::DebugBatch, Key::DebugCommand, Key::DebugPath];
+const OWN: [Key; 8] = [
+    Key::Attach,
+    Key::AttachRanks,
+    Key::Debug,
+    Key::DebugBatch,
+    Key::DebugCommand,
+    Key::DebugPath,
+    Key::Stacks,
+    Key::StacksJson,
+];
+
+/// What else may be said where there is a job already.
+const ALSO_ATTACHED: [Key; 2] = [Key::EnvExport, Key::Verbose];
+
+/// What says nothing where nobody types.
+const NOT_FOR_STACKS: [Key; 5] =
+    [Key::Attach, Key::Debug, Key::DebugBatch, Key::DebugCommand, Key::EnvExport];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -54,17 +74,34 @@ pub struct Wish {
     steps: Vec<Step>,
     /// Whether the session ends behind the commands of the command line.
     pub batch: bool,
+    /// The programs are those of a job that runs.
+    pub attached: bool,
+    /// Their stacks are wanted, and no session.
+    pub stacks: Option<Form>,
+}
+
+/// How stacks are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// The whole tree, for programs.
+    Json,
 }
 
 impl Wish {
     /// The wish in these sections. The options that it is made of are taken out: `-x` is another one elsewhere.
     pub(crate) fn take(sections: &mut [Section], directory: &Path) -> Result<Option<Self>, Usage> {
         let all = || sections.iter().flat_map(|section| &section.settings);
-        if !all().any(|setting| setting.opt.key == Key::Debug) {
-            return match all().find(|setting| is_own(setting.opt.key)) {
+        let has = |key| all().any(|setting| setting.opt.key == key);
+        if !has(Key::Debug) {
+            // A crash is looked at with it, too.
+            let foreign = |key| is_own(key) && !(key == Key::DebugPath && has(Key::OnCrash));
+            return match all().find(|setting| foreign(setting.opt.key)) {
                 Some(setting) => Err(Usage::syntax(format!(
-                    "{} is for the debugger: it needs -d",
-                    setting.name()
+                    "{} is for the debugger: it needs {}",
+                    setting.name(),
+                    needed(setting.opt.key),
                 ))),
                 None => Ok(None),
             };
@@ -72,15 +109,25 @@ impl Wish {
         if let Some(setting) = all().find(|setting| MEANINGLESS.contains(&setting.opt.key)) {
             return Err(Usage::syntax(format!("{} makes no sense with -d", setting.name())));
         }
-        let mut wish = Self { gdb: b"gdb".to_vec(), steps: Vec::new(), batch: false };
-        for setting in all() {
+        if let Some(setting) = all().find(|setting| needed(setting.opt.key) != "-d") {
+            let (name, needed) = (setting.name(), needed(setting.opt.key));
+            return Err(Usage::syntax(format!("{name} is for a job that runs: it needs {needed}")));
+        }
+        Self::of(sections, directory).map(Some)
+    }
+
+    /// What the sections say of it, if there is one.
+    fn of(sections: &mut [Section], directory: &Path) -> Result<Self, Usage> {
+        let gdb = b"gdb".to_vec();
+        let mut wish = Self { gdb, steps: Vec::new(), batch: false, attached: false, stacks: None };
+        for setting in sections.iter().flat_map(|section| &section.settings) {
             wish.note(setting, directory)?;
         }
         let is_ours = |setting: &Setting| is_own(setting.opt.key) || is_file(setting);
         for section in sections {
             section.settings.retain(|setting| !is_ours(setting));
         }
-        Ok(Some(wish))
+        Ok(wish)
     }
 
     fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
@@ -94,6 +141,11 @@ impl Wish {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The debugger: a path, or a name to be looked up on each host.
+    pub(crate) fn gdb(&self) -> &[u8] {
+        &self.gdb
     }
 
     /// Makes the job one whose ranks run under the debugger.
@@ -125,6 +177,70 @@ impl Wish {
             }
         }
         Ok(script)
+    }
+}
+
+/// What there is to be attached to, and how: what these sections say, if they are about a job that runs. They
+/// need nothing else then.
+pub(crate) fn attached(
+    sections: &mut [Section],
+    directory: &Path,
+) -> Result<Option<(Wish, Target)>, Usage> {
+    let all = || sections.iter().flat_map(|section| &section.settings);
+    let wants = |key| all().find(|setting| setting.opt.key == key);
+    let is_debugged = wants(Key::Debug).is_some();
+    let Some(wanted) = wants(Key::Stacks).or_else(|| wants(Key::Attach)) else { return Ok(None) };
+    let wants_stacks = wanted.opt.key == Key::Stacks;
+    if wanted.name().trim_start_matches('-') == "p" && !is_debugged {
+        return Err(Usage::syntax("-p is for the debugger: it needs -d"));
+    }
+    let is_known = |key| is_own(key) || ALSO_ATTACHED.contains(&key);
+    let is_in_vain = |setting: &&Setting| {
+        let key = setting.opt.key;
+        !is_known(key)
+            || wants_stacks && NOT_FOR_STACKS.contains(&key)
+            || !wants_stacks && key == Key::StacksJson
+    };
+    if let Some(setting) = all().find(is_in_vain) {
+        let (name, wanted) = (setting.name(), wanted.name());
+        return Err(Usage::syntax(format!("{name} makes no sense with {wanted}")));
+    }
+    if let Some(program) = sections.iter().find_map(|section| section.program.as_ref()) {
+        let program = program[0].to_string_lossy();
+        let text = format!("{wanted} is about a job that runs; what is the program {program} for?");
+        return Err(Usage::syntax(text));
+    }
+    let (mut job, mut ranks) = (Once::default(), Once::default());
+    for setting in all() {
+        match setting.opt.key {
+            Key::Attach | Key::Stacks => {
+                let named = JobRef::or_alias(setting.text()?);
+                job.set(named.ok_or_else(|| setting.error("a job is wanted"))?, setting)?;
+            }
+            Key::AttachRanks => {
+                let set: RankSet = setting.text()?.parse().map_err(|e| setting.error(e))?;
+                if set.is_empty() {
+                    return Err(setting.error("that is nobody"));
+                }
+                ranks.set(set, setting)?;
+            }
+            _ => {}
+        }
+    }
+    let Some(job) = job.get().cloned() else { return Ok(None) };
+    let target = Target { job, ranks: ranks.get().cloned() };
+    let form = if wants(Key::StacksJson).is_some() { Form::Json } else { Form::Text };
+    let mut wish = Wish::of(sections, directory)?;
+    (wish.attached, wish.stacks) = (true, wants_stacks.then_some(form));
+    Ok(Some((wish, target)))
+}
+
+/// What an option of the debugger cannot be without.
+const fn needed(key: Key) -> &'static str {
+    match key {
+        Key::AttachRanks => "-gdba or -stacks",
+        Key::StacksJson => "-stacks",
+        _ => "-d",
     }
 }
 

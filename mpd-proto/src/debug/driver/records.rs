@@ -34,8 +34,10 @@ impl Driver {
         }
     }
 
-    const fn is_silent(&self) -> bool {
+    /// What the first attachment says differs from rank to rank; its mark tells what is to be known.
+    fn is_silent(&self) -> bool {
         matches!(self.phase, Phase::Starting { silent: true, .. } | Phase::Leaving { .. })
+            || self.pending.as_ref().is_some_and(|pending| pending.serial == 0)
     }
 
     fn console_text(&mut self, text: &[u8]) {

@@ -26,6 +26,7 @@ mod user;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::debug::numbers::Numbers;
 use crate::message::MAX_DEBUG_LINE;
 use crate::rankset::RankSet;
 use crate::time::Time;
@@ -97,7 +98,7 @@ pub enum Output {
     Completions(Vec<String>),
     /// This line is for the debuggers of these ranks.
     Send {
-        /// Whose.
+        /// Whose: by the debuggers' own numbers.
         ranks: RankSet,
         /// What.
         line: String,
@@ -111,8 +112,10 @@ pub enum Output {
 /// How the front is used.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Ranks of the job.
-    pub size: u32,
+    /// The ranks, and what they are called.
+    pub numbers: Numbers,
+    /// The programs ran before, and go on behind the session.
+    pub attached: bool,
     /// Whether a person types: then lines are the program's while it runs, and empty ones repeat the last command.
     pub terminal: bool,
     /// Whether the session ends behind the script.
@@ -171,6 +174,8 @@ pub struct Front {
     /// Since when some are ready and others are not, unless that was said already.
     mixed: Option<Time>,
     hinted: bool,
+    /// It was said where programs stood that ran before.
+    has_shown_where: bool,
     completing: Option<Completing>,
     left: Option<Time>,
     outputs: VecDeque<Output>,
@@ -181,8 +186,8 @@ impl Front {
     pub fn new(settings: Settings) -> Self {
         Self {
             phase: Phase::Session,
-            ranks: Ranks::new(settings.size),
-            addressed: RankSet::below(settings.size),
+            ranks: Ranks::new(settings.numbers.everybody()),
+            addressed: settings.numbers.everybody().clone(),
             settings,
             serial: 0,
             display: Display::default(),
@@ -195,6 +200,7 @@ impl Front {
             interrupted: None,
             mixed: None,
             hinted: false,
+            has_shown_where: false,
             completing: None,
             left: None,
             outputs: VecDeque::new(),
@@ -207,7 +213,7 @@ impl Front {
             return;
         }
         match input {
-            Input::Line(line) => self.line(line),
+            Input::Line(line) => self.line(now, line),
             Input::EndOfInput => self.end_of_input(now),
             Input::Interrupt => self.interrupt(now),
             Input::Complete(text) => self.complete(now, text),
@@ -266,7 +272,7 @@ impl Front {
     // ----- the job -----
 
     fn said(&mut self, line: &[u8]) {
-        let Said { ranks, what } = Said::parse(line, self.settings.size);
+        let Said { ranks, what } = Said::parse(line, &self.settings.numbers);
         match what {
             What::Program(text) => {
                 let shown = self.display.program(&ranks, text);
@@ -276,7 +282,7 @@ impl Front {
                 let shown = self.display.piece(&ranks, text, self.prompted);
                 self.outputs.push_back(Output::Print(shown));
             }
-            What::Text(text) => {
+            What::Text(text) | What::Stack(text) => {
                 let shown = self.display.line(&ranks, text);
                 self.outputs.push_back(Output::Print(shown));
             }
@@ -356,7 +362,8 @@ impl Front {
         self.serial += 1;
         let space = if text.is_empty() { "" } else { " " };
         let line = format!("{} {word}{space}{text}", self.serial);
-        self.outputs.push_back(Output::Send { ranks: ranks.clone(), line });
+        let ranks = self.settings.numbers.own(ranks);
+        self.outputs.push_back(Output::Send { ranks, line });
         self.serial
     }
 
@@ -393,6 +400,9 @@ impl Front {
             && self.ranks.are_ready(&self.addressed)
         {
             (self.mixed, self.hinted) = (None, false);
+            if self.settings.attached && !std::mem::replace(&mut self.has_shown_where, true) {
+                self.show_groups();
+            }
             if let Some(problem) = self.settings.script.settle() {
                 self.note(problem);
             }

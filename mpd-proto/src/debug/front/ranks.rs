@@ -29,17 +29,25 @@ impl Course {
 
 /// The debuggers of all ranks.
 #[derive(Debug)]
-pub(super) struct Ranks(Vec<Course>);
+pub(super) struct Ranks(BTreeMap<Rank, Course>);
 
 impl Ranks {
-    pub(super) fn new(size: u32) -> Self {
+    pub(super) fn new(ranks: &RankSet) -> Self {
         let course = Course { asked: 0, answered: None, state: State::Idle, ran: false };
-        Self(vec![course; size as usize])
+        Self(ranks.ranks().map(|rank| (rank, course.clone())).collect())
+    }
+
+    fn each(&mut self, ranks: &RankSet, mut change: impl FnMut(&mut Course)) {
+        for rank in ranks.ranks() {
+            if let Some(course) = self.0.get_mut(&rank) {
+                change(course);
+            }
+        }
     }
 
     /// Those of `ranks` for which `is_so` holds. `ranks` are of this job.
     fn filter(&self, ranks: &RankSet, is_so: impl Fn(&Course) -> bool) -> RankSet {
-        ranks.ranks().filter(|rank| is_so(&self.0[rank.0 as usize])).collect()
+        ranks.ranks().filter(|rank| self.0.get(rank).is_some_and(&is_so)).collect()
     }
 
     /// Those whose debugger has not ended.
@@ -67,30 +75,28 @@ impl Ranks {
 
     /// Whether none of them is waited for.
     pub(super) fn are_ready(&self, ranks: &RankSet) -> bool {
-        ranks.ranks().all(|rank| {
-            let course = &self.0[rank.0 as usize];
-            course.is_ready() || !course.is_live()
-        })
+        let is_waited_for = |course: &Course| !course.is_ready() && course.is_live();
+        self.filter(ranks, is_waited_for).is_empty()
     }
 
     /// Whether the program of one of them was started.
     pub(super) fn have_run(&self, ranks: &RankSet) -> bool {
-        ranks.ranks().any(|rank| self.0[rank.0 as usize].ran)
+        !self.filter(ranks, |course| course.ran).is_empty()
     }
 
     /// A command with this serial goes to them.
     pub(super) fn ask(&mut self, ranks: &RankSet, serial: u32) {
-        ranks.ranks().for_each(|rank| self.0[rank.0 as usize].asked = serial);
+        self.each(ranks, |course| course.asked = serial);
     }
 
     /// Their programs are started.
     pub(super) fn start(&mut self, ranks: &RankSet) {
-        ranks.ranks().for_each(|rank| self.0[rank.0 as usize].ran = true);
+        self.each(ranks, |course| course.ran = true);
     }
 
     /// No program was started any more.
     pub(super) fn renew(&mut self) {
-        self.0.iter_mut().for_each(|course| course.ran = false);
+        self.0.values_mut().for_each(|course| course.ran = false);
     }
 
     /// They have answered; returns those whose debugger has just ended.
@@ -99,22 +105,21 @@ impl Ranks {
             State::Ended => self.live(ranks),
             _ => RankSet::none(),
         };
-        for rank in ranks.ranks() {
-            let course = &mut self.0[rank.0 as usize];
+        self.each(ranks, |course| {
             course.answered = Some(mark.serial.max(course.answered.unwrap_or(0)));
             course.state = mark.state.clone();
-        }
+        });
         ended
     }
 
     /// Who does what, the lowest ranks first.
     pub(super) fn groups(&self) -> Vec<(RankSet, String)> {
         let mut groups: BTreeMap<(bool, &State), Vec<(u32, u32)>> = BTreeMap::new();
-        for (rank, course) in (0..).zip(&self.0) {
+        for (Rank(rank), course) in &self.0 {
             let is_busy = course.is_live() && !course.is_ready();
             let state = if is_busy { &State::Running } else { &course.state };
             let is_new = course.is_live() && course.answered.is_none();
-            groups.entry((is_new, state)).or_default().push((rank, rank));
+            groups.entry((is_new, state)).or_default().push((*rank, *rank));
         }
         let told = |((is_new, state), ranks): ((bool, &State), Vec<_>)| {
             let text = if is_new { "its debugger starts".into() } else { state.to_string() };

@@ -10,6 +10,10 @@ use crate::rankset::RankSet;
 impl Front {
     /// Carries out `run` and its like.
     pub(super) fn run(&mut self, text: &str) {
+        if self.settings.attached {
+            let why = "programs of a job that is attached to cannot be started again here: start it with mpirun -d";
+            return self.refuse(why.into());
+        }
         let addressed = self.ranks.live(&self.addressed);
         if !self.ranks.have_run(&addressed) {
             self.ranks.start(&addressed);
@@ -43,6 +47,6 @@ impl Front {
     }
 
     pub(super) fn everybody(&self) -> RankSet {
-        RankSet::below(self.settings.size)
+        self.settings.numbers.everybody().clone()
     }
 }

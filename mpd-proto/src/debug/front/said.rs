@@ -3,6 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
+use crate::debug::numbers::Numbers;
 use crate::rankset::RankSet;
 
 /// One line of the job.
@@ -23,6 +24,8 @@ pub enum What<'a> {
     Piece(&'a [u8]),
     /// `~`: the debugger's words.
     Text(&'a [u8]),
+    /// `#`: where a thread of the program stands.
+    Stack(&'a [u8]),
     /// `!`: it refuses.
     Refusal(&'a [u8]),
     /// `?`: a completion.
@@ -104,25 +107,24 @@ fn stopped(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
 }
 
 impl<'a> Said<'a> {
-    /// Reads a line without its newline; `size` is that of the world whose ranks are debugged. Spawned
-    /// ranks are not, and what they write is foreign.
-    pub fn parse(line: &'a [u8], size: u32) -> Self {
-        Self::understand(line, size)
+    /// Reads a line without its newline; `numbers` are those of the ranks that are debugged, of which there are
+    /// others in what is read. Spawned ranks are not, and what they write is foreign.
+    pub fn parse(line: &'a [u8], numbers: &Numbers) -> Self {
+        Self::understand(line, numbers)
             .unwrap_or_else(|| Self { ranks: RankSet::none(), what: What::Foreign(line) })
     }
 
-    fn understand(line: &'a [u8], size: u32) -> Option<Self> {
+    fn understand(line: &'a [u8], numbers: &Numbers) -> Option<Self> {
         let colon = memchr::memchr(b':', line)?;
         let ranks: RankSet = std::str::from_utf8(&line[..colon]).ok()?.parse().ok()?;
-        if ranks.is_empty() || !ranks.is_within(&RankSet::below(size)) {
-            return None;
-        }
+        let ranks = numbers.shown(&ranks).filter(|ranks| !ranks.is_empty())?;
         let line = &line[colon + 1..];
         let (&kind, text) = line.strip_prefix(b" ").unwrap_or(line).split_first()?;
         let what = match kind {
             b'>' => What::Program(text),
             b'+' => What::Piece(text),
-            b'~' | b'#' => What::Text(text),
+            b'~' => What::Text(text),
+            b'#' => What::Stack(text),
             b'!' => What::Refusal(text),
             b'?' => What::Completion(text),
             b'=' => What::Mark(Mark::parse(text)?),
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_first_byte_tells_what_a_line_is() {
-        let what = |line: &'static str| Said::parse(line.as_bytes(), 6).what;
+        let what = |line: &'static str| Said::parse(line.as_bytes(), &Numbers::of_job(6)).what;
         assert_eq!(what("0-2,5: >out"), What::Program(b"out"));
         assert_eq!(what("0-2,5:~"), What::Text(b""));
         assert_eq!(what("3: +name? "), What::Piece(b"name? "));
@@ -162,7 +164,7 @@ mod tests {
             ["", "text", "0: ", "0: text", "6: >spawned", "0: =x idle", "0: =1 asleep", "none: >a"]
         {
             assert_eq!(
-                Said::parse(line.as_bytes(), 6).what,
+                Said::parse(line.as_bytes(), &Numbers::of_job(6)).what,
                 What::Foreign(line.as_bytes()),
                 "{line:?}"
             );

@@ -8,11 +8,11 @@ use crate::time::Time;
 impl Front {
     // ----- lines -----
 
-    pub(super) fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, now: Time, line: &str) {
         self.display.typed();
         let line = line.split('\n').next().unwrap_or_default();
         if std::mem::take(&mut self.asking) {
-            return self.answer(line.trim());
+            return self.answer(now, line.trim());
         }
         if self.phase != Phase::Session {
             return self.keep(line);
@@ -47,9 +47,17 @@ impl Front {
         }
     }
 
-    fn answer(&mut self, line: &str) {
+    fn answer(&mut self, now: Time, line: &str) {
         if line.eq_ignore_ascii_case("y") || line.eq_ignore_ascii_case("yes") {
-            self.die();
+            self.give_up(now);
+        }
+    }
+
+    /// Ends what we have begun: not a job that ran before.
+    fn give_up(&mut self, now: Time) {
+        match self.settings.attached && self.phase == Phase::Session {
+            true => self.quit(now),
+            false => self.die(),
         }
     }
 
@@ -83,7 +91,7 @@ impl Front {
     }
 
     /// A command that goes no further.
-    fn refuse(&mut self, text: String) {
+    pub(super) fn refuse(&mut self, text: String) {
         self.settings.script.refuse();
         self.note(text);
     }
@@ -121,6 +129,13 @@ impl Front {
     fn show_who(&mut self) {
         let mut shown = self.display.fresh();
         shown.extend(format!("addressed: {}\n", self.addressed).bytes());
+        self.outputs.push_back(Output::Print(shown));
+        self.show_groups();
+    }
+
+    /// Who does what.
+    pub(super) fn show_groups(&mut self) {
+        let mut shown = self.display.fresh();
         let groups = self.ranks.groups();
         for (ranks, state) in groups.iter().take(MAX_GROUPS) {
             shown.extend(format!("{ranks}: {state}\n").bytes());
@@ -136,7 +151,7 @@ impl Front {
     pub(super) fn interrupt(&mut self, now: Time) {
         self.display.typed();
         if std::mem::take(&mut self.asking) {
-            return self.die();
+            return self.give_up(now);
         }
         if self.prompted && self.settings.terminal {
             // The line that was being typed is gone.
@@ -152,23 +167,27 @@ impl Front {
             self.note("the rest of the script is left out".into());
         }
         if is_second && !self.settings.terminal {
-            return self.die();
+            return self.give_up(now);
         }
         if is_second && self.phase != Phase::Dying {
             self.interrupted = None;
             self.asking = true;
-            return self.outputs.push_back(Output::Ask("Kill the job? (y or n) ".into()));
+            let end = if self.settings.attached { "Let the job go" } else { "Kill the job" };
+            return self.outputs.push_back(Output::Ask(format!("{end}? (y or n) ")));
         }
         let running = self.ranks.running(&self.addressed);
         match running.is_empty() || self.phase != Phase::Session {
-            true => self.note("no addressed rank runs; ^C once more to kill the job".into()),
+            true => {
+                let end = if self.settings.attached { "let the job go" } else { "kill the job" };
+                self.note(format!("no addressed rank runs; ^C once more to {end}"));
+            }
             false => self.ask(&running, "interrupt", ""),
         }
     }
 
     pub(super) fn end_of_input(&mut self, now: Time) {
         if std::mem::take(&mut self.asking) {
-            return self.die();
+            return self.give_up(now);
         }
         if std::mem::take(&mut self.prompted) {
             return self.quit(now);

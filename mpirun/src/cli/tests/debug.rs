@@ -1,6 +1,7 @@
 //! The debugger's options.
 
 use mpd_proto::job::{LabelFormat, OnFailure};
+use mpd_proto::message::JobRef;
 
 use super::*;
 
@@ -47,4 +48,56 @@ fn what_the_debugger_does_itself_is_refused() {
     }
     assert_eq!(problem("-ex run a"), "-ex is for the debugger: it needs -d");
     assert_eq!(problem("-batch a"), "-batch is for the debugger: it needs -d");
+}
+
+#[test]
+fn a_job_that_runs_is_named_and_nothing_else() {
+    for line in ["-gdba 3", "-d -gdba 3", "-d -p 3", "--gdba=3"] {
+        let run = run(line);
+        assert_eq!(run.target.unwrap().job, JobRef::Number(3), "{line}");
+        assert!(run.debug.unwrap().attached);
+        assert_eq!(run.spec.argsets[0].program, b"gdb");
+        assert_eq!(run.spec.timeout, None);
+    }
+    let run = run("-d -p ocean -r 0,2-4 -gdb-path /opt/gdb -ex bt -batch");
+    let target = run.target.unwrap();
+    assert_eq!(target.job, JobRef::Alias("ocean".into()));
+    assert_eq!(target.ranks, Some("0,2-4".parse().unwrap()));
+    assert_eq!(run.spec.argsets[0].program, b"/opt/gdb");
+    let problems = [
+        ("-gdba 3 a", "-gdba 3 is about a job that runs; what is the program a for?"),
+        ("-gdba 3 -n 4", "-n makes no sense with -gdba"),
+        ("-p 3", "-p is for the debugger: it needs -d"),
+        ("-r 3 a", "-r is for the debugger: it needs -gdba or -stacks"),
+        ("-d -r 3 a", "-r is for a job that runs: it needs -gdba or -stacks"),
+        ("-gdba 3 -gdba 4", "-gdba 3 and -gdba 4 contradict each other"),
+        ("-gdba 3 -r none", "-r none: that is nobody"),
+        ("-gdba 3 -json", "-json makes no sense with -gdba"),
+    ];
+    for (line, expected) in problems {
+        assert_eq!(problem(line), expected);
+    }
+}
+
+#[test]
+fn stacks_are_taken_without_the_users_settings() {
+    let run = run("-stacks 3@h -json");
+    let wish = run.debug.unwrap();
+    assert_eq!(wish.stacks, Some(crate::debug::Form::Json));
+    assert_eq!(run.spec.argsets[0].directory, b"/");
+    let has_home = |spec: &JobSpec| spec.environments[0].contains(&b"HOME=/home/u".to_vec());
+    assert!(!has_home(&run.spec) && has_home(&spec("-gdba 3")));
+    assert_eq!(problem("-stacks 3 -ex bt"), "-ex makes no sense with -stacks");
+    assert_eq!(problem("-json a"), "-json is for the debugger: it needs -stacks");
+}
+
+#[test]
+fn crashes_are_looked_at_with_a_debugger_that_can_be_named() {
+    let gdb = |line| spec(line).on_crash;
+    assert_eq!(gdb("a"), None);
+    assert_eq!(gdb("-on-crash gdb a").as_deref(), Some(&b"gdb"[..]));
+    assert_eq!(gdb("--on-crash=gdb -gdb-path /opt/gdb a").as_deref(), Some(&b"/opt/gdb"[..]));
+    assert_eq!(problem("-on-crash core a"), "-on-crash core: it must be 'gdb'");
+    assert_eq!(problem("-d -on-crash gdb a"), "-on-crash makes no sense with -d");
+    assert_eq!(problem("-on-crash gdb -pty a"), "-on-crash makes no sense with -pty");
 }

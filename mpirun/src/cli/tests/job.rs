@@ -183,7 +183,7 @@ fn it_can_say_what_it_does() {
 #[test]
 fn options_of_later_versions_are_refused_by_name() {
     assert!(problem("-map-by node a").ends_with("which this version does not have"));
-    assert!(problem("-gdba a").starts_with("-gdba needs attaching the parallel debugger"));
+    assert!(problem("-iface a").ends_with("which this version does not have"));
 }
 
 #[test]

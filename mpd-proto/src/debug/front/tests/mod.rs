@@ -19,7 +19,11 @@ impl Story {
     fn new(words: &str) -> Self {
         let mut settings = Settings::default();
         let mut words = words.split(' ');
-        settings.size = words.next().unwrap().parse().unwrap();
+        let ranks = words.next().unwrap();
+        settings.numbers = match ranks.parse() {
+            Ok(size) => Numbers::of_job(size),
+            Err(_) => Numbers::of_some(&ranks.parse().unwrap()),
+        };
         for word in words {
             match word.split_once('=') {
                 Some(("ex", command)) => settings.script.add(&command.replace('_', " ")),
@@ -28,6 +32,7 @@ impl Story {
                     settings.script.add_file("cmds", &text).unwrap();
                 }
                 _ if word == "terminal" => settings.terminal = true,
+                _ if word == "attached" => settings.attached = true,
                 _ if word == "batch" => settings.batch = true,
                 _ => panic!("{word}"),
             }
@@ -121,4 +126,5 @@ stories!(
     what_is_not_for_gdb_is_refused,
     input_that_nobody_types_waits_for_the_prompt,
     a_job_that_ends_by_itself,
+    a_job_that_ran_before_goes_on_behind_the_session,
 );

@@ -33,7 +33,7 @@ proptest! {
         addressed in 1u32..1 << SIZE,
         order in proptest::collection::vec((0..SIZE, 0usize..5, any::<bool>()), 0..60),
     ) {
-        let settings = Settings { size: SIZE, terminal: true, ..Settings::default() };
+        let settings = Settings { numbers: Numbers::of_job(SIZE), terminal: true, ..Settings::default() };
         let mut front = Front::new(settings);
         said(&mut front, "0-3: =0 idle");
         let ranks: RankSet = (0..SIZE).filter(|r| addressed >> r & 1 == 1).map(crate::Rank).collect();

@@ -1,0 +1,123 @@
+//! `mpirun -stacks`: asks the debuggers of all ranks where these are, and prints it when the debuggers have
+//! left. What is decided is decided by [`mpd_proto::debug::survey::Survey`].
+
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use anyhow::Result;
+use mio::{Registry, Token};
+use mpd_proto::Time;
+use mpd_proto::debug::numbers::Numbers;
+use mpd_proto::debug::survey::{Output, Survey};
+use mpd_proto::message::JobInput;
+use nix::sys::signal::{Signal, raise};
+
+use super::pipes::{From, Pipes};
+use super::{Beside, Form, Order};
+
+/// Most notes of others that are kept for the end.
+const MAX_NOTES: usize = 100;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Asking {
+    survey: Survey,
+    form: Form,
+    pipes: Pipes,
+    notes: Vec<String>,
+    /// The user does not want to know any more.
+    interrupted: bool,
+}
+
+impl Asking {
+    /// The ranks that are called so, whose debuggers speak on `pipes`.
+    pub(super) fn new(
+        form: Form,
+        (numbers, now): (Numbers, Time),
+        pipes: [OwnedFd; 2],
+        registry: &Registry,
+    ) -> Result<Self> {
+        let survey = Survey::new(numbers, now);
+        let pipes = Pipes::new(pipes, registry)?;
+        Ok(Self { survey, form, pipes, notes: Vec::new(), interrupted: false })
+    }
+
+    fn read(&mut self, now: Time) {
+        for (from, line) in self.pipes.read() {
+            match from {
+                From::Debuggers => self.survey.said(now, &line),
+                From::Complaints => self.note(&String::from_utf8_lossy(&line)),
+            }
+        }
+    }
+
+    fn render(&self) -> String {
+        let stacks = self.survey.stacks();
+        match self.form {
+            Form::Text => stacks.text(),
+            Form::Json => serde_json::to_string_pretty(&stacks.calls()).unwrap_or_default() + "\n",
+        }
+    }
+}
+
+impl Beside for Asking {
+    fn wake(&mut self, token: Token) {
+        self.pipes.wake(token);
+    }
+
+    fn turn(&mut self, now: Time) {
+        self.read(now);
+        self.survey.handle_timeout(now);
+    }
+
+    fn wait(&self) -> (Option<Time>, Option<Duration>) {
+        let ready = self.pipes.are_ready().then_some(Duration::ZERO);
+        (Some(self.survey.poll_timeout()), ready)
+    }
+
+    fn interrupt(&mut self, _: Time) -> bool {
+        self.interrupted = true;
+        false
+    }
+
+    fn stop(&mut self) {
+        let _ = raise(Signal::SIGSTOP);
+    }
+
+    fn restarted(&mut self, _: Time) {}
+
+    fn note(&mut self, text: &str) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(mpd_io::logging::one_line(text));
+        }
+    }
+
+    fn next_order(&mut self) -> Option<Order> {
+        Some(match self.survey.poll_output()? {
+            Output::Send { ranks, line } => Order::Send(JobInput::Debug { ranks, line }),
+            Output::Kill => Order::Kill,
+        })
+    }
+
+    fn close(&mut self, now: Time) -> Option<u8> {
+        self.pipes.end();
+        while self.pipes.are_ready() {
+            self.read(now);
+        }
+        let mut errors = io::stderr().lock();
+        for note in &self.notes {
+            let _ = writeln!(errors, "mpirun: {note}");
+        }
+        if self.interrupted || !self.survey.has_stacks() && !self.notes.is_empty() {
+            return None;
+        }
+        // A reader that left has seen enough.
+        let _ = io::stdout().lock().write_all(self.render().as_bytes());
+        let missing = self.survey.missing();
+        for (ranks, why) in &missing {
+            let _ = writeln!(errors, "mpirun: no stacks of {}: {why}", super::named(ranks));
+        }
+        Some(u8::from(!missing.is_empty()))
+    }
+}

@@ -1,0 +1,54 @@
+/* Crashes in the way that its first argument says; the second is the only rank that does. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int broken(const volatile int *nowhere) {
+    return *nowhere;
+}
+
+static void handler(int number) {
+    _exit(number == SIGSEGV ? 7 : 8);
+}
+
+static void *sleeper(void *unused) {
+    for (;;)
+        pause();
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "", *rank = getenv("PMI_RANK");
+    alarm(60);
+    if (argc > 2 && rank && strcmp(rank, argv[2]))
+        return pause();
+    if (!strcmp(what, "segv"))
+        return broken(NULL);
+    if (!strcmp(what, "abort"))
+        abort();
+    if (!strcmp(what, "handled")) {
+        signal(SIGSEGV, handler);
+        return broken(NULL);
+    }
+    if (!strcmp(what, "threads")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, sleeper, NULL);
+        return broken(NULL);
+    }
+    if (!strcmp(what, "fork")) {
+        for (int i = 0; i < 100; i++)
+            if (!fork())
+                _exit(0);
+        return 4;
+    }
+    if (!strcmp(what, "wait")) {
+        printf("waiting\n");
+        fflush(stdout);
+        return pause();
+    }
+    return 1;
+}
