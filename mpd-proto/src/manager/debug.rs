@@ -10,6 +10,9 @@ use crate::manager::job::{Job, Phase};
 use crate::message::Down;
 use crate::rankset::RankSet;
 
+/// What stops a program whose debugger was asked by nobody: a command that no console gives a number.
+pub(super) const INTERRUPT: &str = "0 interrupt";
+
 impl Branch {
     /// Something for debuggers here and below.
     pub(super) fn command_debuggers(&mut self, ranks: &RankSet, line: String) {

@@ -13,7 +13,7 @@ static int work(int round) {
     return twice;
 }
 
-static void special(int rank) {
+static void stand_out(int rank) {
     printf("rank %d is special\n", rank);
 }
 
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
         while (turns >= 0)
             turns++;
     else if (!strcmp(what, "special")) {
-        special(rank);
+        stand_out(rank);
         MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Finalize();

@@ -4,9 +4,8 @@ use std::os::unix::fs::symlink;
 
 use nix::sys::signal::Signal;
 
-use super::{HINT, Session, debug, library, nothing_is_left, run_together};
+use super::{Session, debug, library, nothing_is_left, run_together};
 use crate::process;
-use crate::run::wait_until;
 use crate::suite::Suite;
 
 #[test]
@@ -67,7 +66,7 @@ fn nothing_is_left_of_a_session_whose_mpirun_is_killed_or_whose_terminal_is_gone
 fn a_host_without_gdb_is_told_in_one_line() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
-    let directory = suite.new_directory("bin");
+    let directory = suite.new_directory("only");
     for name in ["sh", "env"] {
         symlink(format!("/bin/{name}"), format!("{directory}/{name}")).expect("a link");
     }
@@ -83,7 +82,7 @@ fn commands_of_files_and_of_the_command_line_come_first_and_an_error_ends_its_fi
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let file = suite.path("work/first.gdb");
-    std::fs::write(&file, "# where to stop\nbreak work\n\nprint nobody\nbreak special\n")
+    std::fs::write(&file, "# where to stop\nbreak work\n\nprint nobody\nbreak main\n")
         .expect("a file");
     let run = debug(
         &suite,
@@ -107,20 +106,4 @@ fn commands_of_files_and_of_the_command_line_come_first_and_an_error_ends_its_fi
     output.code(1).says(&["No symbol \"nobody\""]);
     assert!(super::merged(&output.out(), 2).ends_with("0-1: $1 = 3\n"), "{output}");
     suite.no_job_is_left();
-}
-
-#[test]
-fn a_host_daemon_that_dies_takes_no_session_with_it() {
-    let Some(library) = library() else { return };
-    let suite = Suite::new();
-    let daemon = suite.start_daemon();
-    let mut session = Session::of(&suite, &library, 2);
-    session.does("break work");
-    session.does("run");
-    suite.expect_ruins(&suite.rundir());
-    process::send(daemon.pid, Signal::SIGKILL);
-    wait_until("no daemon", || !daemon.is_alive() || process::Process::read(daemon.pid).is_none());
-    session.does("next");
-    let screen = session.quits();
-    assert!(screen.contains("0-1: 13\t    return twice;\n") && !screen.contains(HINT), "{screen}");
 }
