@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+static volatile int goes_on = 1;
 static volatile long turns;
 
 static int work(int round) {
@@ -71,10 +72,11 @@ int main(int argc, char **argv) {
         *(volatile int *)(long)chosen = 1;
     else if (!strcmp(what, "abort"))
         MPI_Abort(MPI_COMM_WORLD, 7);
-    else if (!strcmp(what, "loop"))
-        while (turns >= 0)
+    else if (!strcmp(what, "loop")) {
+        while (goes_on)
             turns++;
-    else if (!strcmp(what, "special")) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (!strcmp(what, "special")) {
         stand_out(rank);
         MPI_Barrier(MPI_COMM_WORLD);
     }

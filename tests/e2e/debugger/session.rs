@@ -19,22 +19,22 @@ fn has_a_session(session: &mut Session) {
 const THREE: &str = "\
 0-2: Reading symbols from DIR/world...
 (mpigdb) break work
-0-2: Breakpoint 1 at ADDRESS: file world.c, line 12.
+0-2: Breakpoint 1 at ADDRESS: file world.c, line 13.
 (mpigdb) run
 0-2: Starting program: DIR/world
-0: Breakpoint 1, work (round=0) at world.c:12
-0: 12\t    int twice = round * 2;
-1: Breakpoint 1, work (round=1) at world.c:12
-1: 12\t    int twice = round * 2;
-2: Breakpoint 1, work (round=2) at world.c:12
-2: 12\t    int twice = round * 2;
+0: Breakpoint 1, work (round=0) at world.c:13
+0: 13\t    int twice = round * 2;
+1: Breakpoint 1, work (round=1) at world.c:13
+1: 13\t    int twice = round * 2;
+2: Breakpoint 1, work (round=2) at world.c:13
+2: 13\t    int twice = round * 2;
 (mpigdb) z 0
 (mpigdb) next
-0: 13\t    return twice;
+0: 14\t    return twice;
 (mpigdb) z
 (mpigdb) next
-0: 14\t}
-1-2: 13\t    return twice;
+0: 15\t}
+1-2: 14\t    return twice;
 (mpigdb) print twice
 0: $1 = 0
 1: $1 = 2
@@ -72,10 +72,10 @@ fn eight() -> String {
         let line =
             line.replace("0-2", "0-7").replace("1-2", "1-7").replace("sum 6 of 3", "sum 56 of 8");
         match line {
-            line if stops("12\t") => {
+            line if stops("13\t") => {
                 text += &format!("{line}\n");
                 for rank in 3..8 {
-                    text += &format!("{rank}: Breakpoint 1, work (round={rank}) at world.c:12\n");
+                    text += &format!("{rank}: Breakpoint 1, work (round={rank}) at world.c:13\n");
                     text += &format!("{rank}: 12\t    int twice = round * 2;\n");
                 }
             }

@@ -73,6 +73,11 @@ impl Ranks {
         })
     }
 
+    /// Whether one of the debuggers was heard.
+    pub(super) fn have_begun(&self) -> bool {
+        self.0.iter().any(|course| course.answered.is_some())
+    }
+
     /// Whether the program of one of them was started.
     pub(super) fn have_run(&self, ranks: &RankSet) -> bool {
         ranks.ranks().any(|rank| self.0[rank.0 as usize].ran)
