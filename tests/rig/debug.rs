@@ -112,7 +112,7 @@ fn a_session_of_mpi_ranks_on_four_hosts_reads_like_one_of_gdb() {
 
 #[test]
 fn a_step_of_sixty_four_ranks_shows_what_one_would() {
-    let Some((rig, hosts, program)) = hosts(4) else { return };
+    let Some((rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     let ranks: usize = number("MPD_RIG_RANKS", sample(16, 64));
     let mut shown = Vec::new();
     for count in [1, ranks] {
@@ -144,7 +144,7 @@ fn a_step_of_sixty_four_ranks_shows_what_one_would() {
 
 #[test]
 fn a_power_cut_ends_a_session_by_the_hosts_name_and_nothing_is_left() {
-    let Some((mut rig, hosts, program)) = hosts(4) else { return };
+    let Some((mut rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     let mut session = debug(&rig, &hosts[0], 8, 2, &[&program]);
     session.does(&["break work", "run", "next"]);
     rig.control(&["kill", &hosts[2]]);
@@ -162,7 +162,7 @@ fn a_power_cut_ends_a_session_by_the_hosts_name_and_nothing_is_left() {
 
 #[test]
 fn mpirun_that_is_killed_leaves_no_gdb_and_no_program() {
-    let Some((rig, hosts, program)) = hosts(4) else { return };
+    let Some((rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     for runs in [false, true] {
         let mut session =
             debug(&rig, &hosts[0], 8, 2, &[&program, if runs { "threads" } else { "" }]);

@@ -27,7 +27,7 @@ fn a_gdb_that_is_killed_is_told_and_the_others_go_on() {
     session.does("next");
     session.does("z ?");
     let screen = session.quits();
-    assert!(screen.contains("0,2: 13\t    return twice;\n"), "{screen}");
+    assert!(screen.contains("0,2: 14\t    return twice;\n"), "{screen}");
     assert!(screen.contains("1: its debugger has ended\n"), "{screen}");
 }
 

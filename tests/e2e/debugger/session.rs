@@ -76,7 +76,7 @@ fn eight() -> String {
                 text += &format!("{line}\n");
                 for rank in 3..8 {
                     text += &format!("{rank}: Breakpoint 1, work (round={rank}) at world.c:13\n");
-                    text += &format!("{rank}: 12\t    int twice = round * 2;\n");
+                    text += &format!("{rank}: 13\t    int twice = round * 2;\n");
                 }
             }
             line if stops("$1") => {
