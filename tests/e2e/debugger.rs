@@ -21,13 +21,18 @@ const PROMPT: &str = "(mpigdb) ";
 /// What is said in lines that depend on how fast the machine is.
 const HINT: &str = "addresses those that are ready alone";
 
-/// An MPI library whose `world` is debugged, or nothing where gdb or all libraries are missing.
-fn library() -> Option<Library> {
+/// The MPI libraries whose `world` can be debugged here.
+fn all_libraries() -> Vec<Library> {
     if setting("MPD_TEST_GDB").is_none() {
         skip("no gdb");
-        return None;
+        return Vec::new();
     }
-    libraries().into_iter().find(|library| library.program("world").exists())
+    libraries().into_iter().filter(|library| library.program("world").exists()).collect()
+}
+
+/// The first of them.
+fn library() -> Option<Library> {
+    all_libraries().into_iter().next()
 }
 
 /// A session at a terminal.

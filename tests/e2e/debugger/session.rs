@@ -1,11 +1,8 @@
 //! Sessions as a user has them: the texts are what he sees.
 
-use mpd_tests::surroundings::setting;
-
 use super::{Session, is_golden, nothing_is_left};
 use crate::across::ring;
-use crate::mpi::libraries;
-use crate::suite::{Suite, skip};
+use crate::suite::Suite;
 
 /// Break, run, one rank alone, all again, print, go on to the end.
 fn has_a_session(session: &mut Session) {
@@ -51,10 +48,7 @@ addressed: 0-2
 
 #[test]
 fn a_session_of_three_ranks_reads_like_one_of_gdb() {
-    if setting("MPD_TEST_GDB").is_none() {
-        return skip("no gdb");
-    }
-    for library in libraries() {
+    for library in super::all_libraries() {
         let suite = Suite::new();
         suite.start_daemon();
         let mut session = Session::of(&suite, &library, 3);
