@@ -1,6 +1,7 @@
 //! Which process runs each rank of the first world, as the manager tells it: for debuggers, in memory
 //! ([`crate::mpir`]) and as a file (`-proctable`).
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path};
@@ -74,6 +75,11 @@ impl Processes {
 
 /// The path of each argset's program, as it is found on this host; where it is not, as the user wrote it.
 pub fn programs(spec: &JobSpec) -> Vec<CString> {
+    let mut found = BTreeMap::new();
+    let program = |argset: &Argset| {
+        let key = (argset.program.clone(), argset.search.clone(), argset.directory.clone());
+        found.entry(key).or_insert_with(|| program(argset)).clone()
+    };
     spec.argsets.iter().map(program).collect()
 }
 

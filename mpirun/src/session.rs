@@ -1,8 +1,10 @@
 //! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -196,6 +198,9 @@ impl Session<'_> {
                 Some(desk) if signal == libc::SIGINT && self.run.job().is_some() => {
                     desk.interrupt(self.clock.now());
                 }
+                // The programs are gdb's to stop and to continue.
+                Some(desk) if signal == libc::SIGTSTP => desk.stop(),
+                Some(_) if signal == libc::SIGCONT => {}
                 _ => self.tell(input),
             }
         }
@@ -352,7 +357,7 @@ impl Session<'_> {
         mpir::show(processes.hosts(), programs, &processes.table(spec));
         // Whoever waits for the file finds the table in our memory.
         if let Some((path, text)) = file
-            && let Err(e) = fs::write(path, text)
+            && let Err(e) = write(path, text.as_bytes())
         {
             self.messages.print(&format!("cannot write {}: {e}", path.display()));
         }
@@ -380,4 +385,11 @@ impl Session<'_> {
             self.signals.pending();
         }
     }
+}
+
+/// Writes a file. A pipe without a reader is refused instead of waited for.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK);
+    options.open(path)?.write_all(text)
 }

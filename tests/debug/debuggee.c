@@ -37,6 +37,16 @@ static void tell_connection(void) {
     printf("connection %s\n", text);
 }
 
+/* Takes no SIGINT, for ever. */
+static void block_interrupts(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("spinning\n");
+    spin();
+}
+
 /* Waits for a signal that debuggers let through. */
 static void wait_for_signal(void) {
     sigset_t set;
@@ -68,6 +78,8 @@ int main(int argc, char **argv) {
         echo();
     else if (!strcmp(what, "signal"))
         wait_for_signal();
+    else if (!strcmp(what, "block"))
+        block_interrupts();
     else if (!strcmp(what, "crash"))
         *(volatile int *)argv[argc] = 1;
     else if (!strcmp(what, "lines"))

@@ -155,6 +155,12 @@ fn begins(lines: &[String], begin: &str) -> bool {
     lines.iter().any(|line| line.starts_with(begin))
 }
 
+/// The value that gdb has printed.
+fn number(said: &[String]) -> i64 {
+    let value = said.last().and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("no number: {said:?}"))
+}
+
 #[test]
 fn a_program_is_stopped_stepped_through_and_let_go_as_in_plain_gdb() {
     let (gdb, program) = means!();
@@ -261,6 +267,89 @@ fn a_running_program_is_interrupted_looked_at_and_killed() {
     assert_eq!(driver.ask("cli print 1"), (vec!["~$1 = 1".to_owned()], "running".to_owned()));
     process::send(driver.pid.as_raw(), Signal::SIGINT);
     assert!(driver.answer().1.ends_with("signal-received SIGINT"));
+    driver.send("cli continue");
+    assert_eq!(driver.state("kill"), "idle");
+    driver.quit();
+}
+
+#[test]
+fn a_program_that_blocks_interrupts_is_interrupted_and_goes_on() {
+    let (gdb, program) = means!();
+    let suite = Suite::new();
+    let mut driver = Driver::start(&suite, &gdb, &[&program, "block"]);
+    driver.send("run run");
+    while driver.next() != ">spinning" {}
+    for _ in 0..2 {
+        let (said, state) = driver.ask("interrupt");
+        assert!(state.ends_with("signal-received SIGSTOP"), "{state}: {said:?}");
+        driver.ask("cli set var turns = -1");
+        assert_eq!(driver.state("cli continue &"), "running");
+        wait_until("it goes on", || number(&driver.ask("cli print turns").0) > 0);
+    }
+    assert_eq!(driver.state("kill"), "idle");
+    driver.quit();
+}
+
+#[test]
+fn an_interrupt_straight_after_the_start_waits_for_the_program() {
+    let (gdb, program) = means!();
+    let suite = Suite::new();
+    let mut driver = Driver::start(&suite, &gdb, &[&program, "threads"]);
+    driver.send("run run");
+    let (said, state) = driver.ask("interrupt");
+    assert!(state.ends_with("signal-received SIGINT"), "{state}: {said:?}");
+    driver.send("run run");
+    assert_eq!(driver.state("kill"), "idle");
+    driver.quit();
+}
+
+/// What the user of a gdb may have set for its command line.
+const GDBINIT: &str = "set prompt (me)
+set pagination on
+set confirm on
+set non-stop on
+set mi-async off
+set height 5
+set width 20
+set annotate 1
+set print inferior-events on
+set print thread-events on
+set startup-with-shell off
+set exec-wrapper /bin/false
+set inferior-tty /dev/null
+handle SIGINT nostop noprint pass
+handle SIGUSR1 stop print
+define hook-stop
+printf \"hooked\\n\"
+end
+";
+
+#[test]
+fn what_the_user_has_set_for_gdb_does_not_confuse_the_driver() {
+    let (gdb, program) = means!();
+    let suite = Suite::new();
+    std::fs::create_dir_all(suite.path("home")).expect("a home");
+    std::fs::write(suite.path("home").join(".gdbinit"), GDBINIT).expect("a file");
+    let mut driver = Driver::start(&suite, &gdb, &[&program, "connection"]);
+    assert_eq!(driver.answer().1, "idle");
+    driver.ask("cli break work");
+    let ours = driver.pass("first");
+    let (said, state) = driver.ask("run run");
+    drop(ours);
+    assert!(said.contains(&">connection first".to_owned()), "{said:?}");
+    assert!(said.contains(&"~hooked".to_owned()), "{said:?}");
+    assert!(state.starts_with("stopped work ") && state.ends_with(" breakpoint-hit"), "{state}");
+    assert!(
+        !said.iter().any(|line| line.contains("process ") || line.contains('\x1a')),
+        "{said:?}"
+    );
+    driver.ask("cli delete");
+    let (said, state) = driver.ask("cli continue");
+    assert!(said.contains(&"~[program exited with code 3]".to_owned()), "{said:?}");
+    assert_eq!(state, "exited 3");
+    driver.send("run run threads");
+    while driver.next() != ">spinning" {}
+    assert!(driver.ask("interrupt").1.ends_with("signal-received SIGINT"));
     driver.send("cli continue");
     assert_eq!(driver.state("kill"), "idle");
     driver.quit();

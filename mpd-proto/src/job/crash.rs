@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 
-/// Most stacks of one crash.
-pub const MAX_STACKS: usize = 16;
+/// Most stacks of one crash: however they are escaped, the word about it fits a frame of a job link.
+pub const MAX_STACKS: usize = 8;
 
 /// Most bytes of one stack.
-pub const MAX_STACK: usize = 2048;
+pub const MAX_STACK: usize = 1024;
 
 /// A process of a rank was about to die of a signal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -101,6 +101,8 @@ pub(super) struct Branching {
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) place: usize,
+    /// Ranks of the first world.
+    size: u32,
     pub(super) member: DaemonName,
     pub(super) shares: Shares,
     /// By first rank.
@@ -134,6 +136,7 @@ impl Branch {
         let is_late = place > 0 && share.ranks.is_empty();
         let mut branch = Self {
             place,
+            size: config.size,
             member: share.member.clone(),
             shares: shares.clone(),
             worlds: BTreeMap::new(),
@@ -506,6 +509,13 @@ impl Branch {
 
     /// Takes a word of ranks along, by the turn; at the root at once.
     fn pass_up(&mut self, now: Time, up: Up) {
+        if let Up::Entered { ranks } = &up
+            && self.questions.contains_key(&Question::Restarted)
+            && ranks.ranks().next().is_some_and(|rank| rank.0 < self.size)
+        {
+            // It is of the run before; of the next one none comes before all have begun anew.
+            return;
+        }
         if self.is_root() {
             self.say(up);
             return;

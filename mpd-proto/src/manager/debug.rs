@@ -7,11 +7,14 @@ use crate::id::Rank;
 use crate::manager::Output;
 use crate::manager::branch::{Branch, Question};
 use crate::manager::job::{Job, Phase};
-use crate::message::Down;
+use crate::message::{Down, MAX_DEBUG_LINE};
 use crate::rankset::RankSet;
 
 /// What stops a program whose debugger was asked by nobody: a command that no console gives a number.
 pub(super) const INTERRUPT: &str = "0 interrupt";
+
+/// Ranges of ranks in one word: with the longest line it fits a frame of a job link.
+const MAX_RANGES: usize = 1000;
 
 impl Branch {
     /// Something for debuggers here and below.
@@ -42,8 +45,11 @@ impl Branch {
 impl Job {
     /// The console says something to debuggers.
     pub(super) fn debug(&mut self, ranks: RankSet, line: String) {
-        if self.debugged && self.phase == Phase::Running {
-            self.command(Down::Debug { ranks, line });
+        if !self.debugged || self.phase != Phase::Running || line.len() > MAX_DEBUG_LINE {
+            return;
+        }
+        for ranks in ranks.parts(MAX_RANGES) {
+            self.command(Down::Debug { ranks, line: line.clone() });
         }
     }
 

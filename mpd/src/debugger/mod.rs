@@ -5,6 +5,7 @@
 //! the program, which wait.
 
 mod gdb;
+mod interrupt;
 pub(crate) mod wrapper;
 
 use std::ffi::OsString;
@@ -185,6 +186,7 @@ impl Process {
                     }
                 }
                 Output::Signal(pid, signal) => send(pid, signal),
+                Output::Interrupt(pid) => send(pid, interrupt::signal_for(pid)),
                 Output::InterruptGdb => self.gdb.signal(Signal::SIGINT),
                 Output::KillGdb => self.gdb.signal(Signal::SIGKILL),
                 Output::End => self.is_over = true,

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use mpd_io::passing::pass;
 use mpd_proto::manager::Input;
 use mpd_proto::message::MAX_DEBUG_LINE;
+use mpd_proto::stdio::Stream;
 use mpd_proto::{Rank, RankSet};
 use pmi_proto::Session;
 
@@ -19,6 +20,9 @@ const MAX_WAITING: usize = 8 * MAX_DEBUG_LINE;
 
 /// Comes with a PMI connection for the next run of a program.
 const CONNECTION: u8 = b'P';
+
+/// The last mark of a driver, whatever it was asked.
+const ENDED: &[u8] = b"=4294967295 ended\n";
 
 /// The manager's side of a driver.
 #[derive(Debug)]
@@ -75,11 +79,14 @@ impl Client {
 impl Process {
     /// The console says something to the debuggers of these ranks, some of which run here or below.
     pub(super) fn tell_debuggers(&mut self, ranks: &RankSet, line: &str) {
-        let now = self.now();
-        self.outputs.ask(now, ranks);
         if line.len() > MAX_DEBUG_LINE || line.contains('\n') {
             log::warn!("a command of {} bytes for debuggers is none", line.len());
             return;
+        }
+        if !matches!(line.split(' ').nth(1), Some("input" | "eof")) {
+            // Those have no answer.
+            let now = self.now();
+            self.outputs.ask(now, ranks);
         }
         let here: Vec<Rank> = self.debugged().filter(|rank| ranks.contains(*rank)).collect();
         for rank in here {
@@ -92,8 +99,15 @@ impl Process {
 
     /// The ranks here that are drivers.
     fn debugged(&self) -> impl Iterator<Item = Rank> {
-        let drivers = self.clients.started().filter(|(_, client)| client.driver.is_some());
+        let lives = |client: &Client| client.driver.is_some() && client.process.is_some();
+        let drivers = self.clients.started().filter(move |(_, client)| lives(client));
         drivers.map(|(rank, _)| rank)
+    }
+
+    /// A driver says no more, whether it has said that or not: nobody is to wait for it.
+    pub(super) fn end_driver(&mut self, rank: Rank) {
+        self.buffer[..ENDED.len()].copy_from_slice(ENDED);
+        self.take_output(rank, Stream::Out, ENDED.len());
     }
 
     /// No program runs, and all of them are to be started once more: what they share begins anew.

@@ -159,6 +159,7 @@ struct Means {
     /// What came from above before the specification.
     early: Vec<News>,
     trace: Trace,
+    parent: Pid,
 }
 
 /// The process's state between two turns of its loop.
@@ -171,6 +172,8 @@ struct Process {
     daemon: Daemon,
     branches: Branches,
     machine: Manager,
+    /// The daemon that has started this process.
+    parent: Pid,
     order: StartJob,
     spec: Rc<JobSpec>,
     worlds: Worlds,
@@ -223,7 +226,7 @@ struct Process {
 }
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
-    let began = mpd_io::clock::wall();
+    let (began, parent) = (mpd_io::clock::wall(), Pid::parent());
     let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
     // Files of ours have their mode given; ranks have their user's mask.
@@ -240,7 +243,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
         let _ = oom::set_readiness(0);
     }
     crate::daemon::keep_to_oneself()?;
-    let mut means = Means::new(daemon, &order, began)?;
+    let mut means = Means::new(daemon, &order, (began, parent))?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
@@ -251,7 +254,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
 }
 
 impl Means {
-    fn new(daemon: Daemon, order: &StartJob, began: u64) -> Result<Self> {
+    fn new(daemon: Daemon, order: &StartJob, (began, parent): (u64, Pid)) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
@@ -271,7 +274,7 @@ impl Means {
         }
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
-        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace })
+        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace, parent })
     }
 
     /// The job is over before anything of it was begun here.
@@ -295,7 +298,7 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon, early, mut trace } = means;
+        let Means { poll, clock, signals, branches, daemon, early, mut trace, parent } = means;
         let spec = Rc::new(JobSpec::decode(encoded)?);
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
@@ -316,6 +319,7 @@ impl Process {
             signalled: true,
             console,
             daemon,
+            parent,
             branches,
             machine: machine_of(&spec, &order),
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
@@ -386,7 +390,7 @@ impl Process {
                 let here = self.worlds.of(Rank(0)).map(|world| world.here.clone());
                 let staging = self.staging.as_ref();
                 let (spec, order) = (&*self.spec, &self.order);
-                let whose = Whose { spec, order, there: 0, spawned: false };
+                let whose = Whose { spec, order, there: 0, spawned: false, daemon: self.parent };
                 start::prepare(whose, &here.unwrap_or_default(), tmpdir.as_deref(), staging)
             }
         };

@@ -58,6 +58,8 @@ pub(crate) struct Whose<'a> {
     pub(crate) there: usize,
     /// Whether a rank has spawned them.
     pub(crate) spawned: bool,
+    /// The daemon that has started this manager.
+    pub(crate) daemon: Pid,
 }
 
 /// What is known of the ranks of this host before one of them runs.
@@ -187,15 +189,14 @@ fn spawn_of(
     spawn.script(words.script);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
-    spawn.in_our_session().die_with_parent().traced_by(tracer());
+    spawn.in_our_session().die_with_parent().traced_by(tracer(whose.daemon));
     Ok(spawn)
 }
 
 /// Debuggers that are attached to the job are children of another manager, and descend from the daemon; not
 /// from one that was started later, after the death of ours.
-fn tracer() -> Pid {
-    let parent = Pid::parent();
-    if parent.as_raw() == 1 { Pid::this() } else { parent }
+fn tracer(daemon: Pid) -> Pid {
+    if Pid::parent() == daemon { daemon } else { Pid::this() }
 }
 
 fn is_ours(variable: &[u8]) -> bool {

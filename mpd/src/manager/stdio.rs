@@ -225,7 +225,7 @@ impl Process {
     }
 
     /// Passes on `n` bytes that are in the buffer.
-    fn take_output(&mut self, rank: Rank, stream: Stream, n: usize) {
+    pub(super) fn take_output(&mut self, rank: Rank, stream: Stream, n: usize) {
         let now = self.now();
         let route = self.outputs.route(rank, stream);
         let sink = &mut self.outputs.sinks[route];
@@ -316,6 +316,9 @@ impl Process {
         source.pipe = None;
         source.ready = false;
         self.end_line(rank, stream);
+        if stream == Stream::Out && self.clients[rank].driver.is_some() {
+            self.end_driver(rank);
+        }
         let route = self.outputs.route(rank, stream);
         let ended = Item::Ended { ranks: alone(rank) };
         let now = self.now();

@@ -237,7 +237,7 @@ impl Process {
         let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
         let tmpdir = self.tidy.directory.clone();
         let (spec, order, there) = (&*world.spec, &self.order, self.clients.len());
-        let whose = Whose { spec, order, there, spawned: true };
+        let whose = Whose { spec, order, there, spawned: true, daemon: self.parent };
         let prepared = start::prepare(whose, &own, tmpdir.as_deref(), None);
         match prepared {
             Err(failure) => self.tell(Input::WorldFailed(first, failure)),

@@ -12,6 +12,7 @@ use mpd_io::input::Input as Stdin;
 use mpd_proto::Time;
 use mpd_proto::debug::front::{Front, Input, Output, Settings};
 use mpd_proto::message::JobInput;
+use nix::sys::signal::{Signal, raise};
 
 use super::NAME;
 use super::editor::Event;
@@ -121,7 +122,9 @@ impl Desk {
 
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, now: Time) {
-        self.read_job(now);
+        if self.takes_more() {
+            self.read_job(now);
+        }
         self.read_editor(now);
         self.read_user(now);
         self.front.handle_timeout(now);
@@ -161,6 +164,14 @@ impl Desk {
     /// ^C.
     pub(crate) fn interrupt(&mut self, now: Time) {
         self.tell(now, Input::Interrupt);
+    }
+
+    /// ^Z: stops this process alone, and comes back when it goes on.
+    pub(crate) fn stop(&mut self) {
+        match &mut self.face {
+            Face::Terminal(terminal) => terminal.stop(),
+            Face::Plain(_) => drop(raise(Signal::SIGSTOP)),
+        }
     }
 
     /// The programs can be started again.

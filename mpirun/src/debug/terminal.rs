@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mio::Waker;
 use mpd_proto::Time;
+use nix::sys::signal::{Signal, raise};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
@@ -135,6 +136,26 @@ impl Terminal {
         self.queue.iter().map(Vec::len).sum()
     }
 
+    /// Stops this process, with the terminal as it was before; when it goes on, the line that was being edited is
+    /// shown again.
+    pub(super) fn stop(&mut self) {
+        let edited = tcgetattr(io::stdin());
+        self.restore();
+        let _ = raise(Signal::SIGSTOP);
+        if let (true, Ok(edited)) = (self.editing.load(Ordering::SeqCst), edited) {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &edited);
+            self.print(b"");
+        }
+    }
+
+    /// Gives the terminal back as it was found, if it is ours.
+    fn restore(&self) {
+        // Whoever has it now knows better, and it would stop us.
+        if tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()) {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
+        }
+    }
+
     /// Shows what is left and leaves the terminal as it was.
     pub(super) fn close(&mut self) {
         const STEP: Duration = Duration::from_millis(5);
@@ -145,14 +166,18 @@ impl Terminal {
             left = left.saturating_sub(STEP);
             self.flush();
         }
-        if self.editing.swap(false, Ordering::SeqCst) {
+        if self.editing.swap(false, Ordering::SeqCst) && self.is_drained() {
+            // The terminal takes what is written: it has taken all before.
             let _ = io::stdout().write_all(format!("{PASTE_OFF}\r\n").as_bytes());
             let _ = io::stdout().flush();
         }
-        // Whoever has it now knows better, and it would stop us.
-        if tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()) {
-            let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, &self.before);
-        }
+    }
+}
+
+impl Drop for Terminal {
+    /// However the session ends.
+    fn drop(&mut self) {
+        self.restore();
     }
 }
 

@@ -16,7 +16,7 @@ use crate::usage::{Usage, plain};
 const MAX_FILE: u64 = 1 << 20;
 
 /// What makes no sense where the debugger's words are labelled, and input is the programs' own terminals'.
-const MEANINGLESS: [Key; 13] = [
+const MEANINGLESS: [Key; 14] = [
     Key::ConfigFile,
     Key::ContinueOnFailure,
     Key::ErrFile,
@@ -26,6 +26,7 @@ const MEANINGLESS: [Key; 13] = [
     Key::Merge,
     Key::OnFailure,
     Key::OutFile,
+    Key::Pty,
     Key::Singleton,
     Key::Stdin,
     Key::StdinSwitch,

@@ -1,8 +1,6 @@
 //! Commands of the console.
 
-use super::{
-    Cli, Driver, INTERRUPT, KILL, Kind, MAX_QUEUE, Output, Pending, Phase, Program, Setup,
-};
+use super::{Cli, Driver, Kind, MAX_QUEUE, Output, Pending, Phase, Program, Setup};
 use crate::debug::mi;
 
 /// A command that waits for its turn.
@@ -33,8 +31,12 @@ impl Driver {
     /// Has gdb make its settings, the last of whose answers tells that it is ready.
     pub(super) fn set_up(&mut self, setup: &Setup) {
         let first = self.next_token;
+        // All that matters here, whatever ~/.gdbinit has set.
         let settings = [
             "set mi-async on",
+            "set non-stop off",
+            "set annotate 0",
+            "set style enabled off",
             "set confirm off",
             "set pagination off",
             "set width 0",
@@ -43,6 +45,10 @@ impl Driver {
             "set print thread-events off",
             "set debuginfod enabled off",
             "handle SIGUSR1 SIGPIPE nostop noprint pass",
+            // Interrupts.
+            "handle SIGINT SIGSTOP stop print",
+            // The wrapper is executed by that.
+            "set startup-with-shell on",
             // Our commands are not for who asks for input.
             "python import os, sys; sys.stdin = open(os.devnull)",
         ];
@@ -79,7 +85,7 @@ impl Driver {
         token
     }
 
-    fn send_console(&mut self, text: &[u8]) -> u32 {
+    pub(super) fn send_console(&mut self, text: &[u8]) -> u32 {
         let token = self.token();
         self.outputs.push_back(Output::ToGdb(mi::console_command(token, text)));
         token
@@ -256,7 +262,7 @@ impl Driver {
             _ => false,
         };
         if self.program == Program::Running {
-            self.signal_program(INTERRUPT);
+            self.interrupt_program();
         } else if self.pending.as_ref().is_some_and(|pending| pending.waits) || launches {
             self.interrupt_wanted = true;
         } else if self.pending.is_some() {
@@ -268,26 +274,9 @@ impl Driver {
         self.unanswered.push(serial);
     }
 
-    /// Kills the program if it runs; the stop that this causes answers.
-    fn kill_running(&mut self, serial: u32) -> bool {
-        let (Program::Running, Some((pid, _))) = (&self.program, self.process) else {
-            return false;
-        };
-        self.last_serial = self.last_serial.max(serial);
-        self.unanswered.push(serial);
-        self.killing = true;
-        self.said.killing = true;
-        self.outputs.push_back(Output::Signal(pid, KILL));
-        true
-    }
-
-    fn kill_stopped(&mut self, serial: u32) {
-        if self.process.is_some() {
-            let token = self.send_console(b"kill");
-            return self.hold(serial, token, Kind::Cli(Cli { kills: true, ..Cli::default() }));
-        }
-        self.program = Program::Idle;
-        self.answer(Some(serial));
+    /// What has stopped the program is not for it.
+    pub(super) fn forget_signal(&mut self) {
+        self.send_console(b"queue-signal 0");
     }
 
     /// Has gdb leave, and the program end if it was started here.
@@ -304,15 +293,12 @@ impl Driver {
         }
         self.phase = Phase::Leaving { serial, until: None };
         match self.process {
-            Some((pid, false)) => {
-                self.killing = true;
-                self.said.killing = true;
-                self.outputs.push_back(Output::Signal(pid, KILL));
-            }
+            Some((pid, false)) => self.send_kill(pid),
             // gdb does not read that it is to leave before it has stopped. Where it does, an interrupt
             // would be left to the process.
-            Some((pid, true)) if self.is_foreground() => {
-                self.outputs.push_back(Output::Signal(pid, INTERRUPT));
+            Some((_, true)) if self.is_foreground() => {
+                self.interrupt_program();
+                self.forget_signal();
             }
             _ => {}
         }

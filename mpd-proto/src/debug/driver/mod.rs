@@ -10,9 +10,11 @@
 //! are signals to the program then.
 
 mod commands;
+mod kill;
 mod lines;
 mod program;
 mod records;
+mod resume;
 mod said;
 mod texts;
 
@@ -23,6 +25,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use self::commands::Command;
+use self::kill::Killing;
 use self::lines::Lines;
 use self::program::Terminal;
 use self::said::Said;
@@ -40,6 +43,9 @@ pub const STILL: Duration = Duration::from_millis(200);
 
 /// How long gdb may take to leave.
 pub const LEAVE: Duration = Duration::from_secs(3);
+
+/// How long gdb may take to tell the end of a program that was killed, before it is told to kill it.
+pub const DIES: Duration = Duration::from_secs(2);
 
 /// How gdb is set up.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +92,8 @@ pub enum Output {
     HandOver,
     /// Send a signal to a process.
     Signal(u32, i32),
+    /// Have this process stop, by SIGINT if it takes that, else by SIGSTOP.
+    Interrupt(u32),
     /// Interrupt gdb itself, by SIGINT.
     InterruptGdb,
     /// Kill gdb.
@@ -94,8 +102,7 @@ pub enum Output {
     End,
 }
 
-/// SIGINT and SIGKILL, everywhere.
-const INTERRUPT: i32 = 2;
+/// SIGKILL, everywhere.
 const KILL: i32 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +146,8 @@ struct Pending {
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Cli(Cli),
+    /// Of a program that does not run.
+    Kill,
     Complete,
     /// Which threads there are.
     Threads,
@@ -172,7 +181,11 @@ pub struct Driver {
     /// Interrupts and kills whose marks are those of the stop that they cause.
     unanswered: Vec<u32>,
     interrupt_wanted: bool,
-    killing: bool,
+    killing: Killing,
+    /// The last command that has had the program run, up to the next stop.
+    resumed: Option<u32>,
+    /// The question behind a run that has failed.
+    recheck: Option<u32>,
     /// The question behind the last stop.
     sync: Option<u32>,
     /// The question behind an interrupt of gdb: when that is answered, so is what was in hand.
@@ -199,7 +212,9 @@ impl Driver {
             pending: None,
             unanswered: Vec::new(),
             interrupt_wanted: false,
-            killing: false,
+            killing: Killing::default(),
+            resumed: None,
+            recheck: None,
             sync: None,
             check: None,
             last_serial: 0,
@@ -242,11 +257,13 @@ impl Driver {
         if let Phase::Leaving { until: until @ None, .. } = &mut self.phase {
             *until = Some(now + LEAVE);
         }
+        self.watch_kill(now);
     }
 
     /// The time that [`Driver::poll_timeout`] told has come.
     pub fn handle_timeout(&mut self, now: Time) {
         self.terminal.timeout(now, &mut self.outputs);
+        self.kill_timeout(now);
         if let Phase::Leaving { until: Some(until), .. } = &mut self.phase
             && *until <= now
         {
@@ -266,12 +283,18 @@ impl Driver {
             Phase::Leaving { until, .. } => until,
             _ => None,
         };
-        [leave, self.terminal.deadline()].into_iter().flatten().min()
+        [leave, self.killing.deadline(), self.terminal.deadline()].into_iter().flatten().min()
     }
 
     /// Whether there is a program that may read what is typed.
     pub const fn has_program(&self) -> bool {
         matches!(self.program, Program::Running | Program::Stopped(_))
+    }
+
+    fn interrupt_program(&mut self) {
+        if let Some((pid, _)) = self.process {
+            self.outputs.push_back(Output::Interrupt(pid));
+        }
     }
 
     fn signal_program(&mut self, signal: i32) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Driver, INTERRUPT, Kind, Output, Pending, Phase, Program, texts};
+use super::{Driver, Kind, Output, Pending, Phase, Program, texts};
 use crate::debug::mi::{Async, Fields, Record, Stream, Value};
 
 /// Threads and frames that are shown of a program.
@@ -61,7 +61,7 @@ impl Driver {
     }
 
     fn log_text(&mut self, text: &[u8]) {
-        if self.is_silent() {
+        if self.is_silent() || self.killing.explains_errors() {
             return;
         }
         let starts = matches!(self.phase, Phase::Starting { .. });
@@ -91,7 +91,7 @@ impl Driver {
     fn running(&mut self) {
         self.program = Program::Running;
         if std::mem::take(&mut self.interrupt_wanted) {
-            self.signal_program(INTERRUPT);
+            self.interrupt_program();
         }
     }
 
@@ -110,7 +110,7 @@ impl Driver {
         }
     }
 
-    fn process_ended(&mut self) {
+    pub(super) fn process_ended(&mut self) {
         self.process = None;
         self.terminal.finish(&mut self.outputs);
         self.program = Program::Idle;
@@ -120,18 +120,15 @@ impl Driver {
         let reason = fields.text("reason").unwrap_or(b"?");
         let signal = String::from_utf8_lossy(fields.text("signal-name").unwrap_or(b"?"));
         self.program = match reason {
-            _ if reason.starts_with(b"exited") && self.killing => {
-                self.finish_texts();
-                self.said.killing = false;
-                self.killing = false;
-                self.tell(b'~', b"[program killed]");
+            _ if reason.starts_with(b"exited") && self.killing.is_on => {
+                self.killed();
                 Program::Idle
             }
             b"exited-normally" => Program::Exited(0),
             b"exited" => {
                 Program::Exited(fields.text("exit-code").and_then(texts::octal).unwrap_or(0))
             }
-            b"exited-signalled" => Program::Died(signal.into_owned()),
+            b"exited-signalled" => Program::Died(signal.to_string()),
             _ => {
                 let mut place = fields.get("frame").map_or_else(|| b"? ?".to_vec(), place);
                 place.push(b' ');
@@ -143,9 +140,19 @@ impl Driver {
                 Program::Stopped(place)
             }
         };
-        if !matches!(self.phase, Phase::Leaving { .. }) {
-            self.sync = Some(self.send_mi(b"gdb-show confirm"));
+        self.resumed = None;
+        if matches!(self.phase, Phase::Leaving { .. }) {
+            return;
         }
+        if self.killing.is_on {
+            // Something else has stopped it before: gdb has yet to see that it is dead.
+            self.have_gdb_kill();
+            return;
+        }
+        if signal == "SIGSTOP" && !self.unanswered.is_empty() {
+            self.forget_signal();
+        }
+        self.sync = Some(self.send_mi(b"gdb-show confirm"));
     }
 
     fn result(&mut self, token: u32, class: &str, fields: &Fields) {
@@ -163,6 +170,15 @@ impl Driver {
             }
             return;
         }
+        if self.kill_answered(token) {
+            return;
+        }
+        if self.recheck == Some(token) {
+            return self.rechecked(fields);
+        }
+        if self.resumed == Some(token) && class == "error" {
+            return self.resume_failed();
+        }
         if self.check == Some(token) {
             self.check = None;
             if let Some(lost) = self.pending.take_if(|p| !p.waits && p.token < token) {
@@ -172,6 +188,11 @@ impl Driver {
             return;
         }
         let Some(pending) = self.pending.take_if(|p| p.token == token && !p.waits) else { return };
+        if pending.kind == Kind::Kill {
+            self.process_ended();
+            self.killed();
+            return self.done(pending.serial);
+        }
         if class == "error" {
             let message = fields.text("msg").unwrap_or_default();
             self.said.error(message, &mut self.outputs);
@@ -179,6 +200,8 @@ impl Driver {
         }
         match pending.kind {
             Kind::Cli(_) => self.cli_answered(pending, class),
+            // Answered above, whatever it was.
+            Kind::Kill => {}
             Kind::Complete => {
                 for (_, text) in fields.get("matches").map_or(&[][..], Value::fields) {
                     self.tell(b'?', text.text().unwrap_or_default());
@@ -200,6 +223,7 @@ impl Driver {
     fn cli_answered(&mut self, mut pending: Pending, class: &str) {
         let Kind::Cli(cli) = &pending.kind else { return };
         if class == "running" {
+            self.resumed = Some(pending.token);
             self.running();
         }
         let (background, was_running, kills) = (cli.background, cli.was_running, cli.kills);
@@ -228,7 +252,7 @@ impl Driver {
     }
 
     /// Everything that belongs to a stop was said.
-    fn settled(&mut self) {
+    pub(super) fn settled(&mut self) {
         if self.program == Program::Running {
             return;
         }
@@ -282,7 +306,7 @@ fn frame(value: &Value) -> Vec<u8> {
 }
 
 /// `FUNC FILE:LINE`, unknown parts `?`.
-fn place(frame: &Value) -> Vec<u8> {
+pub(super) fn place(frame: &Value) -> Vec<u8> {
     let text = |name| frame.get(name).and_then(Value::text).filter(|text| !text.is_empty());
     let mut place = text("func").map_or_else(|| b"?".to_vec(), word);
     place.push(b' ');

@@ -149,7 +149,7 @@ fn while_it_runs_a_command_is_refused_and_an_interrupt_is_a_signal() {
     assert_eq!(bench.take(), ["!this rank is running", "=2 running"]);
     bench.others.clear();
     bench.command("3 interrupt");
-    assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
+    assert_eq!(bench.others, [Output::Interrupt(77)]);
     assert_eq!(bench.take(), [""; 0]);
     bench.stops();
     let place = "stopped f(int,char) t.c:6 breakpoint-hit";
@@ -165,7 +165,7 @@ fn an_interrupt_before_the_start_waits_for_it() {
     bench.command("2 interrupt");
     assert_eq!(bench.others, [Output::HandOver]);
     bench.runs();
-    assert_eq!(bench.others[1], Output::Signal(77, INTERRUPT));
+    assert_eq!(bench.others[1], Output::Interrupt(77));
     bench.command("3 cli python while True: pass");
     bench.stops();
     bench.command("4 cli python while True: pass");
@@ -208,6 +208,123 @@ fn a_kill_while_it_runs_is_told_in_our_words() {
     assert_eq!(bench.take(), ["~[program killed]", "=1 idle", "=2 idle"]);
     bench.command("3 kill");
     assert_eq!(bench.take(), ["=3 idle"]);
+}
+
+const NO_PROCESS: &str = r#"Couldn't get registers: No such process."#;
+
+impl Bench {
+    /// gdb could not have the program go on, as it has said it would.
+    fn fails_to_go_on(&mut self, asked: usize) {
+        let token = self.asked[asked].split('-').next().unwrap().to_owned();
+        self.gdb(&format!(r#"&"{NO_PROCESS}\n""#));
+        self.gdb(&format!(r#"{token}^error,msg="{NO_PROCESS}""#));
+    }
+
+    /// One whose program has stopped and goes on by the last command asked.
+    fn going_on() -> Self {
+        let mut bench = Self::ready();
+        bench.command("1 run run");
+        bench.runs();
+        bench.stops();
+        bench.take();
+        bench.asked.clear();
+        bench.command("2 cli continue");
+        bench.answers("^running");
+        bench.gdb(r#"*running,thread-id="all""#);
+        bench
+    }
+}
+
+#[test]
+fn a_kill_that_gdb_takes_for_an_error_is_done_by_gdb() {
+    let mut bench = Bench::going_on();
+    bench.command("3 kill");
+    bench.fails_to_go_on(0);
+    assert!(bench.asked.last().unwrap().ends_with("\"kill\""));
+    bench.gdb(r#"=thread-group-exited,id="i1""#);
+    assert_eq!(bench.take(), [""; 0]);
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~[program killed]", "=2 idle", "=3 idle"]);
+    assert_eq!(bench.driver.poll_timeout(), None);
+    bench.command("4 run run");
+    bench.runs();
+    assert!(bench.driver.has_program());
+}
+
+#[test]
+fn an_end_that_is_told_after_all_makes_gdbs_own_kill_an_error_that_nobody_hears() {
+    let mut bench = Bench::going_on();
+    bench.command("3 kill");
+    bench.fails_to_go_on(0);
+    let kill = bench.asked.last().unwrap().split('-').next().unwrap().to_owned();
+    bench.gdb(r#"=thread-group-exited,id="i1""#);
+    bench.gdb(r#"*stopped,reason="exited-signalled",signal-name="SIGKILL""#);
+    let why = "The program is not being run.";
+    bench.gdb(&format!(r#"&"{why}\n""#));
+    bench.gdb(&format!(r#"{kill}^error,msg="{why}""#));
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~[program killed]", "=2 idle", "=3 idle"]);
+}
+
+#[test]
+fn a_kill_whose_end_is_not_told_in_time_is_done_by_gdb() {
+    let mut bench = Bench::going_on();
+    bench.command("3 kill");
+    assert_eq!(bench.driver.poll_timeout(), Some(at(0) + DIES));
+    bench.driver.handle_timeout(at(0) + DIES);
+    bench.drain();
+    assert!(bench.asked.last().unwrap().ends_with("\"kill\""));
+    bench.driver.handle_timeout(at(0) + DIES + DIES);
+    bench.drain();
+    assert_eq!(bench.others.last(), Some(&Output::InterruptGdb));
+    bench.answers(r#"^error,msg="no""#);
+    assert_eq!(bench.take(), ["~[program killed]", "=2 idle", "=3 idle"]);
+}
+
+#[test]
+fn a_kill_of_what_has_just_stopped_is_done_by_gdb() {
+    let mut bench = Bench::going_on();
+    bench.command("3 kill");
+    bench.gdb(r#"*stopped,reason="breakpoint-hit""#);
+    assert!(bench.asked.last().unwrap().ends_with("\"kill\""));
+    bench.answers("^done");
+    assert_eq!(bench.take(), ["~[program killed]", "=2 idle", "=3 idle"]);
+}
+
+#[test]
+fn a_program_that_cannot_go_on_is_where_gdb_takes_it_to_be() {
+    let mut bench = Bench::going_on();
+    bench.command("3 interrupt");
+    bench.fails_to_go_on(0);
+    assert!(bench.asked.last().unwrap().ends_with("-thread-info"));
+    bench.answers(
+        r#"^done,threads=[{id="1",frame={func="f",file="t.c",line="6"},state="stopped"}],current-thread-id="1""#,
+    );
+    let said = bench.take();
+    assert_eq!(said[0], format!("~{NO_PROCESS}"));
+    assert!(said[1].starts_with("!gdb could not"));
+    assert_eq!(said[2..], ["=2 stopped f t.c:6 ?", "=3 stopped f t.c:6 ?"]);
+    // Another that does, all the same.
+    bench.command("4 cli continue");
+    let asked = bench.asked.len() - 1;
+    bench.answers("^running");
+    bench.fails_to_go_on(asked);
+    bench.answers(r#"^done,threads=[{id="1",state="running"}],current-thread-id="1""#);
+    assert!(!bench.take().iter().any(|line| line.starts_with('=')));
+    bench.stops();
+    assert_eq!(bench.take(), ["=4 stopped f(int,char) t.c:6 breakpoint-hit"]);
+}
+
+#[test]
+fn the_signal_of_an_interrupt_is_not_for_the_program() {
+    let mut bench = Bench::going_on();
+    bench.command("3 interrupt");
+    bench.gdb(r#"*stopped,reason="signal-received",signal-name="SIGSTOP""#);
+    let asked = bench.asked.len();
+    assert!(bench.asked[asked - 2].ends_with("\"queue-signal 0\""));
+    bench.answers("^done");
+    let place = "stopped ? ? signal-received SIGSTOP";
+    assert_eq!(bench.take(), [format!("=2 {place}"), format!("=3 {place}")]);
 }
 
 #[test]
@@ -336,7 +453,7 @@ fn an_attached_process_is_let_go_when_it_has_stopped() {
     bench.answers("^running");
     bench.gdb(r#"*running,thread-id="all""#);
     bench.command("2 quit");
-    assert_eq!(bench.others, [Output::Signal(77, INTERRUPT)]);
+    assert_eq!(bench.others, [Output::Interrupt(77)]);
 }
 
 #[test]
