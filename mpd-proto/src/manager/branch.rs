@@ -510,7 +510,7 @@ impl Branch {
     /// Takes a word of ranks along, by the turn; at the root at once.
     fn pass_up(&mut self, now: Time, up: Up) {
         if let Up::Entered { ranks } = &up
-            && self.questions.contains_key(&Question::Restarted)
+            && self.questions.get(&Question::Restarted).is_some_and(|waiting| !waiting.is_empty())
             && ranks.ranks().next().is_some_and(|rank| rank.0 < self.size)
         {
             // It is of the run before; of the next one none comes before all have begun anew.
