@@ -14,6 +14,7 @@ mod basics;
 mod binding;
 mod client_library;
 mod daemon;
+mod debugger;
 mod debugger_driver;
 mod demand;
 mod everywhere;

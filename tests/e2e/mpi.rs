@@ -28,6 +28,11 @@ impl Library {
         Path::new(&self.directory).join(name)
     }
 
+    /// Where its programs have to look for it, if that has to be said.
+    pub(crate) fn search_path(&self) -> Option<&str> {
+        self.search_path.as_deref()
+    }
+
     /// Adds what its programs need to find it.
     pub(crate) fn dress(&self, run: Run) -> Run {
         match &self.search_path {

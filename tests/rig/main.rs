@@ -9,6 +9,7 @@
 
 mod boot;
 mod chaos;
+mod debug;
 mod demand;
 mod faults;
 mod healing;

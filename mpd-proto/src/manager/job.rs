@@ -161,6 +161,8 @@ impl Job {
             }
             Up::Aborted { rank, code, message } if self.debugged => {
                 self.tell(Output::TellNotice(Failure::Aborted { rank, code, message }.to_string()));
+                // A library waits to be killed now, or even goes on: it stands where it aborted.
+                self.debug([rank].into_iter().collect(), super::debug::INTERRUPT.to_owned());
             }
             Up::BrokeProtocol { rank, problem } if self.debugged => {
                 self.tell(Output::TellNotice(Failure::BrokeProtocol { rank, problem }.to_string()));

@@ -33,7 +33,7 @@ use crate::signals::Recorders;
 const SLOTS: usize = 2;
 
 /// Hosts d1 to d4, in the ring, none of which runs anything.
-fn ring() -> Members {
+pub(crate) fn ring() -> Members {
     roomy().with(4)
 }
 

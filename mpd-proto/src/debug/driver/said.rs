@@ -24,6 +24,8 @@ pub(super) fn say(kind: u8, text: &[u8], outputs: &mut VecDeque<Output>) {
 pub(super) struct Said {
     /// Of the console stream, up to the end of a line.
     console: Vec<u8>,
+    /// Of the console stream, an empty line that may be left out.
+    is_parted: bool,
     /// Of the log, up to the answer that tells whether it is an error.
     log: Vec<u8>,
     /// The program is being killed: that it died is told in our words.
@@ -52,10 +54,25 @@ impl Said {
         if self.killing && texts::is_of_a_kill(&line) {
             return;
         }
-        match texts::normal(&line) {
-            Normal::Same => say(b'~', &line, outputs),
-            Normal::Instead(line) => say(b'~', &line, outputs),
-            Normal::Nothing => {}
+        let line = match texts::normal(&line) {
+            Normal::Same => line,
+            Normal::Instead(line) => line,
+            Normal::Nothing => return,
+        };
+        if self.is_parted && texts::is_parted(&line) {
+            self.is_parted = false;
+        }
+        self.part(outputs);
+        match line.is_empty() {
+            true => self.is_parted = true,
+            false => say(b'~', &line, outputs),
+        }
+    }
+
+    /// Says the empty line that waits.
+    fn part(&mut self, outputs: &mut VecDeque<Output>) {
+        if std::mem::take(&mut self.is_parted) {
+            say(b'~', b"", outputs);
         }
     }
 
@@ -94,6 +111,7 @@ impl Said {
         if !self.console.is_empty() {
             self.end_line(outputs);
         }
+        self.part(outputs);
     }
 
     /// Everything is said: nothing waits for the end of its line.
@@ -105,6 +123,7 @@ impl Said {
     /// Forgets what was not said.
     pub(super) fn clear(&mut self) {
         self.console.clear();
+        self.is_parted = false;
         self.log.clear();
     }
 }

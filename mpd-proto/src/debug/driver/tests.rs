@@ -121,7 +121,7 @@ fn the_mark_of_a_stop_waits_for_all_that_belongs_to_it() {
     bench
         .gdb(r#"*stopped,reason="breakpoint-hit",frame={func="f(int, char)",file="t.c",line="6"}"#);
     bench.gdb(r#"~"$1 = 1""#);
-    assert_eq!(bench.take(), ["~", "~Breakpoint 1, f () at t.c:6"]);
+    assert_eq!(bench.take(), ["~Breakpoint 1, f () at t.c:6"]);
     bench.answers(r#"^done,value="off""#);
     assert_eq!(bench.take(), ["~$1 = 1", "=1 stopped f(int,char) t.c:6 breakpoint-hit"]);
 }
@@ -457,6 +457,18 @@ fn an_attached_process_is_let_go_when_it_has_stopped() {
 }
 
 #[test]
+fn an_empty_line_is_left_out_before_a_stop_and_nowhere_else() {
+    let mut bench = Bench::ready();
+    bench.command("1 cli echo");
+    bench.gdb(r#"~"\n\nThread 1 \"t\" hit Hardware watchpoint 2: x\n\nOld value = 0\n""#);
+    bench.gdb(r#"~"a\n\nb\n\n""#);
+    bench.answers("^done");
+    let said =
+        ["~", "~Hardware watchpoint 2: x", "~Old value = 0", "~a", "~", "~b", "~", "=1 idle"];
+    assert_eq!(bench.take(), said);
+}
+
+#[test]
 fn texts_do_not_tell_what_differs_between_ranks() {
     let same = |line: &str| normal(line.as_bytes()) == Normal::Same;
     let instead = |line: &str| match normal(line.as_bytes()) {
@@ -477,10 +489,20 @@ fn texts_do_not_tell_what_differs_between_ranks() {
         instead("[Switching to thread 2 (Thread 0x7f (LWP 5))](running)"),
         "[Switching to thread 2 (Thread 0x7f)](running)"
     );
+    assert_eq!(
+        instead("Thread 1 \"a b\" hit Breakpoint 1, f () at t.c:6"),
+        "Breakpoint 1, f () at t.c:6"
+    );
+    let signal = "received signal SIGINT, Interrupt.";
+    assert_eq!(instead(&format!("Thread 1 \"t\" {signal}")), format!("Program {signal}"));
+    assert!(same("Thread 2 \"t\" hit Breakpoint 1, f () at t.c:6"));
+    assert_eq!(instead("Starting program: /bin/t "), "Starting program: /bin/t");
     for line in [
         "[Detaching after fork from child process 5]",
         "[New Thread 0x7f (LWP 5)]",
         "[Thread 0x7f (LWP 5) exited]",
+        "[Thread debugging using libthread_db enabled]",
+        "Using host libthread_db library \"/lib/libthread_db.so.1\".",
     ] {
         assert_eq!(normal(line.as_bytes()), Normal::Nothing, "{line}");
     }

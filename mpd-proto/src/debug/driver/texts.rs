@@ -12,6 +12,29 @@ pub(super) enum Normal {
 const NUMBERS_ALONE: [&[u8]; 5] =
     [b"[Detaching ", b"[Attaching after ", b"[New Thread ", b"[New LWP ", b"[New inferior "];
 
+/// Lines that tell of gdb's own means, whenever a program that has threads starts.
+const NOISE: [&[u8]; 2] =
+    [b"[Thread debugging using libthread_db enabled]", b"Using host libthread_db library "];
+
+/// Beginnings of lines before which gdb leaves one empty, to part them from what the program writes on the same
+/// terminal. Here each line has its label.
+const PARTED: [&[u8]; 9] = [
+    b"Breakpoint ",
+    b"Catchpoint ",
+    b"Hardware ",
+    b"Old value = ",
+    b"Program ",
+    b"Temporary ",
+    b"Thread ",
+    b"Value = ",
+    b"Watchpoint ",
+];
+
+/// Whether an empty line before this one is left out.
+pub(super) fn is_parted(line: &[u8]) -> bool {
+    PARTED.iter().any(|begin| line.starts_with(begin))
+}
+
 /// What gdb says when the program has died by SIGKILL.
 pub(super) fn is_of_a_kill(line: &[u8]) -> bool {
     line.is_empty()
@@ -20,8 +43,16 @@ pub(super) fn is_of_a_kill(line: &[u8]) -> bool {
 }
 
 pub(super) fn normal(line: &[u8]) -> Normal {
-    if NUMBERS_ALONE.iter().any(|begin| line.starts_with(begin)) || is_end_of_thread(line) {
+    if NUMBERS_ALONE.iter().chain(&NOISE).any(|begin| line.starts_with(begin))
+        || is_end_of_thread(line)
+    {
         return Normal::Nothing;
+    }
+    if let Some(text) = of_first_thread(line) {
+        return Normal::Instead(text);
+    }
+    if line.starts_with(b"Starting program: ") {
+        return Normal::Instead(line.trim_ascii_end().to_vec());
     }
     if let Some(text) = end_of_program(line) {
         return Normal::Instead(text);
@@ -35,6 +66,18 @@ pub(super) fn normal(line: &[u8]) -> Normal {
 /// `[Thread 0x7ffff7d8d6c0 (LWP 12) exited]`
 fn is_end_of_thread(line: &[u8]) -> bool {
     (line.starts_with(b"[Thread ") || line.starts_with(b"[LWP ")) && line.ends_with(b" exited]")
+}
+
+/// `Thread 1 "t" hit Breakpoint 1, …` and its like, as of a program that has no other thread: libraries start some
+/// that the user knows nothing of.
+fn of_first_thread(line: &[u8]) -> Option<Vec<u8>> {
+    let named = line.strip_prefix(b"Thread 1 \"")?;
+    let behind = |end: &[u8]| memchr::memmem::find(named, end).map(|at| &named[at + 2..]);
+    if let Some(what) = behind(b"\" hit ") {
+        return Some(what[b"hit ".len()..].to_vec());
+    }
+    let what = behind(b"\" received signal ").or_else(|| behind(b"\" stopped"))?;
+    Some([b"Program ", what].concat())
 }
 
 /// `[Inferior 1 (process 12) exited with code 03]`, the code octal.

@@ -317,7 +317,8 @@ impl Front {
     }
 
     fn job_ended(&mut self) {
-        if self.left.is_none() && self.phase != Phase::Dying {
+        // One that did not begin has told why.
+        if self.left.is_none() && self.phase != Phase::Dying && self.ranks.have_begun() {
             self.note("the job has ended".into());
         }
         self.completed();

@@ -79,6 +79,11 @@ impl Ranks {
         self.filter(ranks, is_waited_for).is_empty()
     }
 
+    /// Whether one of the debuggers was heard.
+    pub(super) fn have_begun(&self) -> bool {
+        self.0.iter().any(|course| course.answered.is_some())
+    }
+
     /// Whether the program of one of them was started.
     pub(super) fn have_run(&self, ranks: &RankSet) -> bool {
         !self.filter(ranks, |course| course.ran).is_empty()

@@ -204,6 +204,9 @@ impl Front {
     pub(super) fn quit(&mut self, now: Time) {
         self.left = Some(now);
         self.phase = Phase::Leaving;
-        self.ask(&self.everybody(), "quit", "");
+        // A driver without debugger ends, too; nothing is expected of it.
+        let everybody = self.everybody();
+        let serial = self.tell(&everybody, "quit", "");
+        self.ranks.ask(&self.ranks.live(&everybody), serial);
     }
 }

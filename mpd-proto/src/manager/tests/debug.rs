@@ -21,7 +21,11 @@ fn what_becomes_of_programs_under_debuggers_is_told_and_ends_nothing() {
     let mut story = running(3);
     story.tell(Input::Initialized(Rank(0)));
     let aborted = story.tell(Input::Aborted(Rank(1), 3, "why".into()));
-    assert!(matches!(&aborted[..], [Output::TellNotice(text)] if text.contains("why")));
+    assert!(
+        matches!(&aborted[..], [Output::TellNotice(text), Output::Debug(ranks, line)]
+            if text.contains("why") && ranks.contains(Rank(1)) && line == "0 interrupt"),
+        "{aborted:?}"
+    );
     let broke = story.tell(Input::BrokeProtocol(Rank(1), "odd".into()));
     assert!(matches!(&broke[..], [Output::TellNotice(text)] if text.contains("odd")));
     assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);

@@ -1,0 +1,372 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// What came out of a merger, and was put into the next one as it would be on a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Out(Vec<(RankSet, Vec<u8>)>);
+
+impl Out {
+    fn take(&mut self) -> impl FnMut(&RankSet, &[u8]) {
+        |ranks, text| self.0.push((ranks.clone(), text.to_vec()))
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.iter().map(|(r, t)| format!("{r}: {}\n", String::from_utf8_lossy(t)));
+        lines.collect()
+    }
+
+    /// The lines of one rank.
+    fn of(&self, rank: u32) -> Vec<Vec<u8>> {
+        let its = self.0.iter().filter(|(ranks, _)| ranks.contains(Rank(rank)));
+        its.map(|(_, text)| text.clone()).collect()
+    }
+}
+
+fn one(rank: u32) -> RankSet {
+    [Rank(rank)].into_iter().collect()
+}
+
+fn line(body: &[u8]) -> Record<'_> {
+    Record { begin: true, end: true, head: b"", body }
+}
+
+#[test]
+fn equal_lines_of_all_ranks_become_one_at_once() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    for rank in [2, 0, 1] {
+        merger.push(Time::ZERO, &one(rank), line(b"hello\n"), &mut out.take());
+    }
+    assert_eq!(out.text(), "0-2: hello\n");
+    assert_eq!(merger.deadline(), None);
+    assert!(merger.texts.is_empty() && merger.gathered == 0, "nothing is kept");
+}
+
+#[test]
+fn lines_that_differ_stay_apart_and_wait_no_longer_than_patience() {
+    let mut merger = Merger::begun(&RankSet::below(2));
+    let mut out = Out::default();
+    merger.push(Time::ZERO, &one(0), line(b"a\nsame\n"), &mut out.take());
+    merger.push(Time::ZERO, &one(1), line(b"same\n"), &mut out.take());
+    assert_eq!(out.text(), "0: a\n0-1: same\n");
+    merger.push(Time::ZERO, &one(1), line(b"late\n"), &mut out.take());
+    merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+    assert_eq!(out.text(), "0: a\n0-1: same\n1: late\n");
+}
+
+#[test]
+fn who_has_begun_is_waited_for_by_the_second_from_its_last_word_and_late_ranks_hardly() {
+    let (begin, second) = (Time::ZERO + PROMPT_PATIENCE * 60, PROMPT_PATIENCE);
+    let mut merger = Merger::new(&RankSet::below(2), 1);
+    let mut out = Out::default();
+    merger.push(Time::ZERO, &one(0), line(b"a\nb\nc\n"), &mut out.take());
+    merger.flush(begin, &mut out.take());
+    assert!(out.0.is_empty(), "rank 1 has not begun");
+    merger.begin(begin, &RankSet::below(2));
+    merger.flush(begin + second, &mut out.take());
+    merger.push(begin + second, &one(1), line(b"a\n"), &mut out.take());
+    merger.flush(begin + second * 5 / 2, &mut out.take());
+    assert_eq!(out.text(), "0-1: a\n", "rank 1 spoke a second and a half ago");
+    merger.flush(begin + second * 6, &mut out.take());
+    assert_eq!(out.text(), "0-1: a\n0: b\n0: c\n", "two seconds: one below may have waited");
+    let now = begin + second * 6;
+    merger.push(now, &one(0), line(b"d\n"), &mut out.take());
+    assert_eq!(merger.deadline(), Some(now + PATIENCE), "rank 1 is late");
+    merger.push(now, &one(1), line(b"d\n"), &mut out.take());
+    merger.push(now, &one(0), line(b"e\n"), &mut out.take());
+    assert_eq!(merger.deadline(), Some(now + 2 * second), "and is no more");
+}
+
+#[test]
+fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_say() {
+    let mut merger = Merger::begun(&RankSet::below(4));
+    let mut out = Out::default();
+    let asked = RankSet::from_ranges(vec![(0, 1)]);
+    merger.ask(Time::ZERO, &asked);
+    merger.push(Time::ZERO, &one(0), line(b"~a\n=1 stopped\n"), &mut out.take());
+    assert!(out.0.is_empty(), "rank 1 may say the same");
+    merger.push(Time::ZERO, &one(1), line(b"~a\n~b\n=1 stopped\n"), &mut out.take());
+    assert_eq!(out.text(), "0-1: ~a\n0: =1 stopped\n1: ~b\n1: =1 stopped\n");
+    // What is said later and was not asked for waits a little: others may say it, too.
+    out.0.clear();
+    merger.push(Time::ZERO, &one(1), line(b"~late\n"), &mut out.take());
+    merger.ask(Time::ZERO, &one(2));
+    merger.push(Time::ZERO, &one(2), line(b"=2 idle\n"), &mut out.take());
+    assert_eq!(out.text(), "1: ~late\n2: =2 idle\n");
+    assert_eq!((merger.asked, merger.gathered), (0, 0));
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_ranks_but_never_across_what_the_programs_wrote() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    merger.ask(Time::ZERO, &RankSet::below(3));
+    for (rank, text) in [
+        (2, "~two\n>late\n~at 2\n~src\n=1 s\n"),
+        (1, "~one\n>soon\n~at 1\n"),
+        (0, "~zero\n~at 0\n~src\n=1 s\n"),
+        (1, "~src\n=1 s\n"),
+    ] {
+        merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+    }
+    assert_eq!(
+        out.text(),
+        "2: ~two\n2: >late\n1: ~one\n2: ~at 2\n2: ~src\n2: =1 s\n1: >soon\n\
+         0: ~zero\n0: ~at 0\n1: ~at 1\n0-1: ~src\n0-1: =1 s\n"
+    );
+}
+
+#[test]
+fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
+    merger.end(&one(0), &mut out.take());
+    merger.end(&one(1), &mut out.take());
+    assert!(out.0.is_empty());
+    assert_eq!(merger.take_ended(), one(1), "rank 0 has a line that waits for rank 2");
+    merger.end(&one(2), &mut out.take());
+    assert_eq!(out.text(), "0: x\n");
+    assert_eq!(merger.take_ended().to_string(), "0,2");
+    assert_eq!(merger.take_ended(), RankSet::none());
+}
+
+#[test]
+fn a_line_of_any_length_is_cut_in_the_same_places_above_and_below() {
+    let long = vec![b'x'; 2 * MAX_GATHERED + 5];
+    let (mut below, mut above) = (Out::default(), Out::default());
+    let mut merger = Merger::begun(&one(4));
+    for piece in long.chunks(70_000) {
+        let record = Record { begin: false, end: false, head: b"", body: piece };
+        merger.push(Time::ZERO, &one(4), record, &mut below.take());
+    }
+    let end = Record { begin: false, end: true, head: b"", body: b"" };
+    merger.push(Time::ZERO, &one(4), end, &mut below.take());
+    let mut merger = Merger::begun(&one(4));
+    for (ranks, text) in &below.0 {
+        let text = [&text[..], b"\n"].concat();
+        merger.push(Time::ZERO, ranks, line(&text), &mut above.take());
+    }
+    assert_eq!(above, below);
+    assert_eq!(below.of(4).concat(), long);
+}
+
+#[test]
+fn what_nobody_can_join_any_more_goes_out_at_once() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    for rank in [0, 1, 2, 0] {
+        let text = format!("I am {rank}\n");
+        merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+    }
+    assert_eq!(out.text(), "0: I am 0\n1: I am 1\n", "2 and the second 0 may be joined by 1");
+}
+
+#[test]
+fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
+    let mut merger = Merger::begun(&RankSet::below(2));
+    let mut out = Out::default();
+    let text: Vec<u8> = (0..9000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
+    let mut pieces = [text.chunks(AT_ONCE), text.chunks(AT_ONCE)];
+    while !merger.holds_back(&one(0)) {
+        let body = pieces[0].next().unwrap();
+        let record = Record { begin: false, end: false, head: b"", body };
+        merger.push(Time::ZERO, &one(0), record, &mut out.take());
+    }
+    assert!(out.0.is_empty() && !merger.holds_back(&one(1)) && merger.deadline().is_some());
+    for n in 0..12 {
+        let rank = if merger.holds_back(&one(0)) { 1 } else { n % 2 };
+        let Some(body) = pieces[rank as usize].next() else { continue };
+        let record = Record { begin: false, end: false, head: b"", body };
+        merger.push(Time::ZERO, &one(rank), record, &mut out.take());
+    }
+    assert!(out.0.len() > 1000 && out.0.iter().all(|(ranks, _)| ranks.count() == 2));
+}
+
+#[test]
+fn who_writes_alone_is_held_back_once() {
+    let mut merger = Merger::begun(&RankSet::below(2));
+    let mut out = Out::default();
+    let text = vec![b'\n'; HOLD_BACK];
+    merger.push(Time::ZERO, &one(0), line(&text[..2000]), &mut out.take());
+    assert!(merger.holds_back(&one(0)));
+    merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+    merger.push(Time::ZERO, &one(0), line(&text), &mut out.take());
+    assert!(!merger.holds_back(&one(0)), "rank 1 is not waited for");
+    merger.push(Time::ZERO, &one(1), line(b"\n"), &mut out.take());
+    assert!(merger.holds_back(&one(0)), "it says the same again");
+}
+
+#[test]
+fn many_ranks_that_all_say_something_else_are_soon_served() {
+    let mut merger = Merger::begun(&RankSet::below(500));
+    let mut out = Out::default();
+    for step in 0..40 {
+        for rank in 0..500 {
+            let text = format!("rank {rank} step {step}\n");
+            merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+        }
+    }
+    merger.end(&RankSet::below(500), &mut out.take());
+    assert_eq!(out.0.len(), 500 * 40);
+    assert_eq!(out.of(77)[3], b"rank 77 step 3");
+}
+
+/// Where the ranks of the property below run.
+fn host(rank: u32) -> usize {
+    rank as usize % 2
+}
+
+/// A merger for each of two hosts and one above them.
+struct Tree {
+    below: [Merger; 2],
+    above: Merger,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let of = |at| (0..5).filter(|&r| host(r) == at).map(Rank).collect::<RankSet>();
+        Self {
+            below: [Merger::begun(&of(0)), Merger::begun(&of(1))],
+            above: Merger::begun(&RankSet::below(5)),
+        }
+    }
+
+    fn pass(&mut self, at: usize, up: Out, out: &mut Out) {
+        for (ranks, text) in up.0 {
+            let text = [&text[..], b"\n"].concat();
+            self.above.push(Time::ZERO, &ranks, line(&text), &mut out.take());
+        }
+        let ended = self.below[at].take_ended();
+        self.above.end(&ended, &mut out.take());
+    }
+
+    fn push(&mut self, rank: u32, text: &str, out: &mut Out) {
+        let (mut up, text) = (Out::default(), format!("{text}\n"));
+        let below = &mut self.below[host(rank)];
+        below.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut up.take());
+        self.pass(host(rank), up, out);
+    }
+
+    fn end(&mut self, out: &mut Out) {
+        for at in 0..2 {
+            let mut up = Out::default();
+            self.below[at].end(&RankSet::below(5), &mut up.take());
+            self.pass(at, up, out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Out) {
+        for at in 0..2 {
+            let mut up = Out::default();
+            self.below[at].flush(Time::ZERO + PROMPT_PATIENCE, &mut up.take());
+            self.pass(at, up, out);
+        }
+        self.above.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_rank_reads_its_own_lines_in_order_on_one_level_as_on_two(
+        pushes in proptest::collection::vec((0u32..5, 0u8..3, 0u8..9), 0..80),
+        early in proptest::collection::vec(0u32..5, 0..3),
+    ) {
+        let mut flat = Merger::begun(&RankSet::below(5));
+        let mut tree = Tree::new();
+        let (mut out, mut top) = (Out::default(), Out::default());
+        let mut said = vec![Vec::new(); 5];
+        let last = |rank| pushes.iter().rposition(|p| p.0 == rank);
+        for (i, &(rank, word, flush)) in pushes.iter().enumerate() {
+            let text = [b'a' + word, b'\n'];
+            said[rank as usize].push(text[..1].to_vec());
+            flat.push(Time::ZERO, &one(rank), line(&text), &mut out.take());
+            let mut up = Out::default();
+            let below = &mut tree.below[host(rank)];
+            below.push(Time::ZERO, &one(rank), line(&text), &mut up.take());
+            if early.contains(&rank) && last(rank) == Some(i) {
+                flat.end(&one(rank), &mut out.take());
+                below.end(&one(rank), &mut up.take());
+            }
+            tree.pass(host(rank), up, &mut top);
+            if flush == 0 {
+                flat.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+                tree.flush(&mut top);
+            }
+        }
+        flat.end(&RankSet::below(5), &mut out.take());
+        for at in 0..2 {
+            let mut up = Out::default();
+            tree.below[at].end(&RankSet::below(5), &mut up.take());
+            tree.pass(at, up, &mut top);
+        }
+        for rank in 0..5 {
+            prop_assert_eq!(&out.of(rank), &said[rank as usize], "rank {} on one level", rank);
+            prop_assert_eq!(&top.of(rank), &said[rank as usize], "rank {} on two", rank);
+        }
+        prop_assert_eq!(flat.take_ended(), RankSet::below(5));
+        prop_assert_eq!(tree.above.take_ended(), RankSet::below(5));
+        prop_assert!(tree.above.gathered == 0 && tree.above.texts.is_empty());
+    }
+
+    #[test]
+    fn who_is_asked_is_heard_in_order_and_nothing_is_held_back_when_all_have_answered(
+        said in proptest::collection::vec(proptest::collection::vec(0u8..6, 0..12), 5),
+        turns in proptest::collection::vec(0u32..5, 60),
+        others in proptest::collection::vec((0usize..60, 0u8..6), 0..6),
+        asked in proptest::collection::btree_set(0u32..5, 1..5),
+        flushes in proptest::collection::btree_set(0usize..60, 0..3),
+    ) {
+        const WORDS: [&str; 6] = ["~a", "~b", ">a", ">b", "+c", "!no"];
+        let asked: RankSet = asked.into_iter().map(Rank).collect();
+        let unasked = (0..5).find(|rank| !asked.contains(Rank(*rank)));
+        let (mut flat, mut tree) = (Merger::begun(&RankSet::below(5)), Tree::new());
+        flat.ask(Time::ZERO, &asked);
+        tree.above.ask(Time::ZERO, &asked);
+        tree.below.iter_mut().for_each(|below| below.ask(Time::ZERO, &asked));
+        let (mut out, mut top) = (Out::default(), Out::default());
+        let mut lines: Vec<VecDeque<String>> = vec![VecDeque::new(); 5];
+        for rank in asked.ranks() {
+            let own = &mut lines[rank.index()];
+            own.extend(said[rank.index()].iter().map(|word| WORDS[usize::from(*word)].into()));
+            own.push_back("=1 stopped".into());
+        }
+        let expected: Vec<Vec<String>> = lines.iter().map(|own| own.clone().into()).collect();
+        let rest = asked.ranks().flat_map(|rank| vec![rank.0; 14]);
+        let mut beside = Vec::new();
+        for (i, rank) in turns.iter().copied().chain(rest).enumerate() {
+            let word = others.iter().find(|other| other.0 == i);
+            if let (Some(rank), Some((_, word))) = (unasked, word) {
+                let text = WORDS[usize::from(*word)].to_owned();
+                beside.push(text.clone());
+                flat.push(Time::ZERO, &one(rank), line((text.clone() + "\n").as_bytes()), &mut out.take());
+                tree.push(rank, &text, &mut top);
+            }
+            if let Some(text) = lines[rank as usize].pop_front() {
+                let bytes = format!("{text}\n");
+                flat.push(Time::ZERO, &one(rank), line(bytes.as_bytes()), &mut out.take());
+                tree.push(rank, &text, &mut top);
+            }
+            if flushes.contains(&i) {
+                flat.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+                tree.flush(&mut top);
+            }
+        }
+        let bytes = |lines: &[String]| -> Vec<Vec<u8>> {
+            lines.iter().map(|text| text.as_bytes().to_vec()).collect()
+        };
+        for rank in asked.ranks() {
+            let own = bytes(&expected[rank.index()]);
+            prop_assert_eq!(&out.of(rank.0), &own, "rank {} on one level", rank);
+            prop_assert_eq!(&top.of(rank.0), &own, "rank {} on two", rank);
+        }
+        flat.end(&RankSet::below(5), &mut out.take());
+        tree.end(&mut top);
+        if let Some(rank) = unasked {
+            prop_assert_eq!(out.of(rank), bytes(&beside));
+            prop_assert_eq!(top.of(rank), bytes(&beside));
+        }
+        prop_assert!(flat.gathered == 0 && flat.asked == 0 && tree.above.gathered == 0);
+    }
+}
