@@ -81,7 +81,7 @@ impl Ranks {
 
     /// Whether one of the debuggers was heard.
     pub(super) fn have_begun(&self) -> bool {
-        self.0.iter().any(|course| course.answered.is_some())
+        self.0.iter().any(|(_, course)| course.answered.is_some())
     }
 
     /// Whether the program of one of them was started.
