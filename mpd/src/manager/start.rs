@@ -163,8 +163,8 @@ fn spawn_of(
     let nul = |_| "a NUL byte in the job".to_owned();
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
-    // Intel's library needs to be told that spawning is possible.
-    let is_told = environment.iter().any(|variable| variable.starts_with(b"I_MPI_SPAWN="));
+    let crowded = whose.there + ranks_here > mpd_io::cpus::count() as usize;
+    let intel = for_intel(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
     };
@@ -175,9 +175,7 @@ fn spawn_of(
     set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.as_bytes());
-    if !is_told {
-        set("I_MPI_SPAWN", b"on");
-    }
+    intel.for_each(|(name, value)| set(name, value.as_bytes()));
     if whose.spawned {
         set("PMI_SPAWNED", b"1");
     }
@@ -191,6 +189,22 @@ fn spawn_of(
     spawn.umask(argset.umask).limits(limits(&argset.limits)?);
     spawn.in_our_session().die_with_parent().traced_by(tracer(whose.daemon));
     Ok(spawn)
+}
+
+/// What Intel's library is told by its own launcher and finds out of no other: that processes can be spawned, and
+/// where ranks outnumber CPUs, that those that wait should not poll, or the others hardly come on. What the
+/// user has said stays.
+fn for_intel(
+    given: &[Vec<u8>],
+    crowded: bool,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let wanted = [("I_MPI_SPAWN", "on", true), ("I_MPI_WAIT_MODE", "1", crowded)];
+    let is_said = |name: &str| {
+        let said = |variable: &[u8]| variable.split(|&b| b == b'=').next() == Some(name.as_bytes());
+        given.iter().any(|variable| said(variable))
+    };
+    let wanted = wanted.into_iter().filter(move |&(name, _, wants)| wants && !is_said(name));
+    wanted.map(|(name, value, _)| (name, value)).collect::<Vec<_>>().into_iter()
 }
 
 /// Debuggers that are attached to the job are children of another manager, and descend from the daemon; not
@@ -286,4 +300,21 @@ fn resource(number: u8) -> Option<Resource> {
         libc::RLIMIT_RTTIME => Resource::RLIMIT_RTTIME,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intel_s_library_is_told_what_the_user_has_not_said() {
+        let told = |given: &[&str], crowded| {
+            let given: Vec<Vec<u8>> = given.iter().map(|text| text.as_bytes().to_vec()).collect();
+            for_intel(&given, crowded).map(|(name, value)| format!("{name}={value}")).collect()
+        };
+        let both: Vec<String> = told(&[], true);
+        assert_eq!(both, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1"]);
+        assert_eq!(told(&["I_MPI_SPAWNER=x"], false), ["I_MPI_SPAWN=on"]);
+        assert_eq!(told(&["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0"], true), Vec::<String>::new());
+    }
 }
