@@ -529,12 +529,12 @@ pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Re
 }
 
 /// Waits for a change of the child or tracee, of any with -1: who it is, and its status as the kernel
-/// tells it. `nix` knows no signals beyond 31.
-pub(crate) fn wait(pid: libc::pid_t) -> io::Result<(libc::pid_t, c_int)> {
+/// tells it. `nix` knows no signals beyond 31. With `WNOHANG` among the options, nobody (0) if there is none now.
+pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<(libc::pid_t, c_int)> {
     let mut status = 0;
     loop {
         // SAFETY: writes to the one number given.
-        let waited = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | options) };
         match waited {
             -1 => {
                 let error = io::Error::last_os_error();

@@ -7,6 +7,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -27,6 +29,9 @@ const ACCIDENTS: [i32; 7] = [
 /// New processes and threads are watched, too.
 const OPTIONS: i32 =
     libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+
+/// How long the threads of a process that crashes may take to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What became of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +72,7 @@ impl Tracer {
     /// There is no child any more.
     pub fn next_event(&self) -> io::Result<Event> {
         loop {
-            let (pid, status) = wait(-1)?;
+            let (pid, status) = wait(-1, 0)?;
             let ours = pid == self.child.as_raw();
             if libc::WIFEXITED(status) && ours {
                 return Ok(Event::Exited(libc::WEXITSTATUS(status)));
@@ -126,23 +131,37 @@ fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
 fn release(pid: libc::pid_t, crashed: libc::pid_t) {
     let _ = ptrace(libc::PTRACE_DETACH, crashed, libc::SIGSTOP);
     let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
+    let until = Instant::now() + STOP_PATIENCE;
     let tids = tasks.into_iter().flatten().flatten();
     let tids: Vec<libc::pid_t> =
         tids.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
     for tid in tids.into_iter().filter(|tid| *tid != crashed) {
-        // It may be in a stop already; it comes to one in any case.
+        // It may be in a stop already; most come to one soon.
         let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
-        if let Ok((_, status)) = wait(tid)
-            && libc::WIFSTOPPED(status)
-        {
+        if let Some(status) = stop_of(tid, until) {
             let pending = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+            // One that is about to crash, too, does that again when it goes on.
+            let pending = if ACCIDENTS.contains(&pending) { 0 } else { pending };
             let _ = ptrace(libc::PTRACE_DETACH, tid, pending);
+        }
+    }
+}
+
+/// The status of a thread that comes to a stop in time. A first thread that has ended before the others does
+/// not, nor does one in the middle of a system call that cannot be interrupted.
+fn stop_of(tid: libc::pid_t, until: Instant) -> Option<i32> {
+    loop {
+        match wait(tid, libc::WNOHANG) {
+            Ok((0, _)) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+            Ok((0, _)) | Err(_) => return None,
+            Ok((_, status)) => return Some(status).filter(|status| libc::WIFSTOPPED(*status)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::fd::AsFd as _;
 
     use super::*;
@@ -151,10 +170,15 @@ mod tests {
     fn events(script: &str) -> Vec<Event> {
         let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
         let none: [&str; 0] = [];
-        let mut spawn = Spawn::new(b"/bin/sh", ["sh", "-c", script], none).unwrap();
+        // It begins when it is watched.
+        let script = format!("read begin; {script}");
+        let mut spawn = Spawn::new(b"/bin/sh", ["sh", "-c", &script], none).unwrap();
         spawn.die_with_parent();
-        let child = spawn.start(&[null.as_fd(); 3], Extra::default(), None).unwrap();
+        let (input, mut begin) = io::pipe().unwrap();
+        let descriptors = [input.as_fd(), null.as_fd(), null.as_fd()];
+        let child = spawn.start(&descriptors, Extra::default(), None).unwrap();
         let tracer = Tracer::seize(child).unwrap();
+        begin.write_all(b"\n").unwrap();
         let mut events = Vec::new();
         loop {
             let event = tracer.next_event().unwrap();

@@ -11,11 +11,19 @@ static int broken(const volatile int *nowhere) {
     return *nowhere;
 }
 
+static void *faller(void *unused) {
+    broken(NULL);
+    return unused;
+}
+
 static void handler(int number) {
     _exit(number == SIGSEGV ? 7 : 8);
 }
 
+static volatile int asleep;
+
 static void *sleeper(void *unused) {
+    asleep = 1;
     for (;;)
         pause();
     return unused;
@@ -37,7 +45,15 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "threads")) {
         pthread_t thread;
         pthread_create(&thread, NULL, sleeper, NULL);
+        while (!asleep)
+            usleep(1000);
         return broken(NULL);
+    }
+    if (!strcmp(what, "together")) {
+        pthread_t threads[8];
+        for (int i = 0; i < 8; i++)
+            pthread_create(&threads[i], NULL, faller, NULL);
+        return pause();
     }
     if (!strcmp(what, "fork")) {
         for (int i = 0; i < 100; i++)

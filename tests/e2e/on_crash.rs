@@ -62,6 +62,18 @@ fn all_threads_of_a_rank_that_crashes_are_told() {
 }
 
 #[test]
+fn threads_that_crash_together_are_one_crash() {
+    let program = crasher!();
+    let suite = Suite::new();
+    for _ in 0..5 {
+        let output = caught(&suite, "1").args([&program, "together"]).output();
+        let text = told(output.code(139)).join("\n");
+        assert!(text.contains("0: broken at crasher.c:"), "{text}");
+    }
+    suite.gone(&[]);
+}
+
+#[test]
 fn a_crash_below_a_script_is_told_and_the_scripts_code_counts() {
     let program = crasher!();
     let suite = Suite::new();

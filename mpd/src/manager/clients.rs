@@ -281,6 +281,8 @@ impl Client {
     /// Sends `signal` to the rank's own process alone, if it has not been reaped.
     pub(crate) fn signal_alone(&self, signal: Signal) {
         match &self.process {
+            // Its process is the watcher, which takes none.
+            Some(Held::Child(pid)) if self.watcher.is_some() => drop(killpg(*pid, signal)),
             Some(Held::Child(pid)) => drop(kill(*pid, signal)),
             Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
             None => {}
