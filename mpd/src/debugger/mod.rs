@@ -78,7 +78,6 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
         stdout: Stream::new(adopt_inherited(1)?).context("standard output")?,
         lines: Outgoing::default(),
         control,
-        connection: None,
         terminal: terminal.master.into(),
         typed: Outgoing::default(),
         terminal_is_open: true,
@@ -98,8 +97,6 @@ struct Process {
     stdout: Stream,
     lines: Outgoing,
     control: Option<OwnedFd>,
-    /// For the program's next run.
-    connection: Option<OwnedFd>,
     terminal: File,
     typed: Outgoing,
     /// Somebody may have the other end open.
@@ -179,12 +176,6 @@ impl Process {
                 Output::ToGdb(bytes) => self.gdb.input.buffer().extend(bytes),
                 Output::Say(line) => self.lines.buffer().extend(line),
                 Output::Type(bytes) => self.type_soon(&bytes),
-                Output::HandOver => {
-                    // Ours is closed: the manager sees the end of the program's.
-                    if let Some(connection) = self.connection.take() {
-                        self.gdb.pass(&connection);
-                    }
-                }
                 Output::Signal(pid, signal) => send(pid, signal),
                 Output::Interrupt(pid) => send(pid, interrupt::signal_for(pid)),
                 Output::InterruptGdb => self.gdb.signal(Signal::SIGINT),
@@ -204,9 +195,10 @@ impl Process {
     fn read_control(&mut self) {
         while let Some(control) = &self.control {
             match passing::receive(control) {
-                Ok(Passed::Message(_, connection)) => {
-                    self.connection = connection.or(self.connection.take());
-                }
+                // However the program is started next, it finds the newest one. Ours is closed: the manager
+                // sees the end of the program's.
+                Ok(Passed::Message(_, Some(connection))) => self.gdb.pass(&connection),
+                Ok(Passed::Message(_, None)) => {}
                 Ok(Passed::Nothing) => return,
                 Ok(Passed::Closed) | Err(_) => {
                     self.control = None;

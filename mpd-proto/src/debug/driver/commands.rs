@@ -195,11 +195,7 @@ impl Driver {
 
     fn start(&mut self, Command { serial, word, text }: Command) {
         match word {
-            Word::Cli => self.start_cli(serial, &text),
-            Word::Run => {
-                self.outputs.push_back(Output::HandOver);
-                self.start_cli(serial, &text);
-            }
+            Word::Cli | Word::Run => self.start_cli(serial, &text),
             Word::Kill if self.kill_running(serial) => {}
             Word::Kill => self.kill_stopped(serial),
             Word::Interrupt => self.interrupt(serial),

@@ -88,8 +88,6 @@ pub enum Output {
     Say(Vec<u8>),
     /// Type at the program's terminal.
     Type(Vec<u8>),
-    /// Give the newest PMI connection, if there is one, to the wrapper of the program's next run.
-    HandOver,
     /// Send a signal to a process.
     Signal(u32, i32),
     /// Have this process stop, by SIGINT if it takes that, else by SIGSTOP.

@@ -113,6 +113,8 @@ impl Ranks {
         self.each(ranks, |course| {
             course.answered = Some(mark.serial.max(course.answered.unwrap_or(0)));
             course.state = mark.state.clone();
+            // However it was started: by a script of gdb, too.
+            course.ran |= !matches!(mark.state, State::Idle | State::Ended);
         });
         ended
     }
