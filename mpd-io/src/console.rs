@@ -4,7 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use mpd_proto::frame::{self, InvalidFrame};
-use mpd_proto::message::{ConsoleReply, Opening, RingRequest, VERSION};
+use mpd_proto::message::{ConsoleReply, HostedPart, Opening, RingRequest, VERSION};
+use mpd_proto::ring::DaemonName;
 
 use crate::conn::{Conn, Filled};
 use crate::rundir::{RunDir, RunDirError};
@@ -38,6 +39,11 @@ pub enum ConsoleError {
     /// Silence.
     #[error("the daemon has not answered for {0:?}")]
     Silent(Duration),
+    /// The daemon answered something else.
+    #[error(
+        "the daemon's answer does not fit the question; mpd and this program must be of one release"
+    )]
+    Unfit,
     /// The daemon's own words.
     #[error("{0}")]
     Refused(String),
@@ -103,6 +109,28 @@ impl Console {
         }
     }
 }
+
+/// What runs in the ring of the daemon of `rundir`: that daemon, the parts as they come, and live members that did not
+/// answer. Waits at most `patience` for each of its answers.
+///
+/// # Errors
+/// [`ConsoleError`].
+pub fn jobs(rundir: &RunDir, patience: Duration) -> Result<Jobs, ConsoleError> {
+    let mut console = Console::ask(rundir, RingRequest::Jobs)?;
+    let mut all = Vec::new();
+    loop {
+        let ConsoleReply::Jobs { me, jobs, missing, more } = console.answer(Some(patience))? else {
+            return Err(ConsoleError::Unfit);
+        };
+        all.extend(jobs);
+        if !more {
+            return Ok((me, all, missing));
+        }
+    }
+}
+
+/// See [`jobs`].
+pub type Jobs = (DaemonName, Vec<HostedPart>, Vec<DaemonName>);
 
 impl AsFd for Console {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -45,6 +45,7 @@ pub mod thishost;
 pub mod tracer;
 pub mod tree;
 pub mod usage;
+pub mod watch;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
 mod raw;

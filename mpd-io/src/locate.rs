@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
 
+use crate::logging::plain;
+
 /// Why a program cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
@@ -114,12 +116,6 @@ fn check(path: &Path) -> Result<bool, Unusable> {
         Some(problem) => Err(Unusable { problem, missing: false }),
         None => Ok(false),
     }
-}
-
-/// The system's words, without Rust's "(os error N)" behind them.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The first bytes of a file; none if it cannot be read, which executing it does not need.

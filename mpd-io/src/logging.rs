@@ -31,6 +31,12 @@ pub fn start(who: &str, level: LevelFilter, file: Option<&Path>) -> io::Result<(
     Ok(())
 }
 
+/// The system's words, without Rust's "(os error N)" behind them, which tells people nothing.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// Text from elsewhere made safe for a terminal and a line: control characters are escaped.
 pub fn one_line(text: &str) -> String {
     let plain = |c: char| !c.is_control();

@@ -391,18 +391,6 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
-/// The wait status of a child that ended or was stopped since the last call, if it did; without waiting.
-/// Those of nix know no real-time signals.
-pub(crate) fn wait_status(pid: libc::pid_t) -> io::Result<Option<c_int>> {
-    let mut status: c_int = 0;
-    // SAFETY: the call writes one int.
-    match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED) } {
-        0 => Ok(None),
-        number if number > 0 => Ok(Some(status)),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
 pub(crate) fn raise_default(signal: c_int) {
     // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.
@@ -528,21 +516,21 @@ pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Re
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits for a change of the child or tracee, of any with -1: who it is, and its status as the kernel
-/// tells it. `nix` knows no signals beyond 31. With `WNOHANG` among the options, nobody (0) if there is none now.
-pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<(libc::pid_t, c_int)> {
+/// What waitpid(2) tells of a child or tracee, of any with -1: who it is, and its status as the kernel has it,
+/// since `nix` knows no signals beyond 31. `None`, with `WNOHANG` among the options, if there is nothing now.
+pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc::pid_t, c_int)>> {
     let mut status = 0;
     loop {
         // SAFETY: writes to the one number given.
-        let waited = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | options) };
-        match waited {
+        match unsafe { libc::waitpid(pid, &raw mut status, options) } {
+            0 => return Ok(None),
             -1 => {
                 let error = io::Error::last_os_error();
                 if error.kind() != io::ErrorKind::Interrupted {
                     return Err(error);
                 }
             }
-            pid => return Ok((pid, status)),
+            pid => return Ok(Some((pid, status))),
         }
     }
 }

@@ -15,19 +15,28 @@ use crate::raw;
 
 /// The mask of signals that this process ignores, as `/proc` tells it; bit 0 is signal 1.
 pub fn ignored() -> u64 {
-    mask_of(Pid::this(), "SigIgn:")
+    mask_of(Pid::this(), "SigIgn:").unwrap_or(0)
+}
+
+/// The mask of signals that a thread blocks; none if it is gone.
+pub fn blocked(thread: Pid) -> Option<u64> {
+    mask_of(thread, "SigBlk:")
 }
 
 /// Whether that signal has its default effect on a process.
 pub fn is_default(pid: Pid, signal: Signal) -> bool {
-    let masks = mask_of(pid, "SigIgn:") | mask_of(pid, "SigCgt:");
-    masks >> (signal as i32 - 1) & 1 == 0
+    let mask = |name| mask_of(pid, name).unwrap_or(0);
+    (mask("SigIgn:") | mask("SigCgt:")) >> (signal as i32 - 1) & 1 == 0
 }
 
-fn mask_of(pid: Pid, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix(name));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+fn mask_of(pid: Pid, name: &str) -> Option<u64> {
+    mask_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, name)
+}
+
+/// A mask in a `status` file, see proc_pid_status(5).
+fn mask_in(status: &str, name: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
 }
 
 /// Ends this process by a signal, as a child of it was, without a core of our own. Returns if the signal
@@ -78,5 +87,17 @@ impl AsFd for Signals {
 impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.delivery.get_read().as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_blocked_signals_is_found() {
+        let status = "Name:\tx\nSigPnd:\t0000000000000002\nSigBlk:\t0000000000000202\n";
+        assert_eq!(mask_in(status, "SigBlk:"), Some(0x202));
+        assert_eq!(mask_in("Name:\tx\n", "SigBlk:"), None);
     }
 }

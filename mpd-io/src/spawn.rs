@@ -232,7 +232,8 @@ pub enum Fate {
 /// # Errors
 /// When there is no such child.
 pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
-    Ok(raw::wait_status(child.as_raw())?.map(|status| {
+    let told = raw::wait(child.as_raw(), libc::WNOHANG | libc::WUNTRACED)?;
+    Ok(told.map(|(_, status)| {
         if libc::WIFEXITED(status) {
             Fate::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
         } else if libc::WIFSIGNALED(status) {

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::raw::{ptrace, wait};
+use crate::signals::is_default;
 
 /// Signals of accidents.
 const ACCIDENTS: [i32; 7] = [
@@ -72,7 +73,7 @@ impl Tracer {
     /// There is no child any more.
     pub fn next_event(&self) -> io::Result<Event> {
         loop {
-            let (pid, status) = wait(-1, 0)?;
+            let Some((pid, status)) = wait(-1, libc::__WALL)? else { continue };
             let ours = pid == self.child.as_raw();
             if libc::WIFEXITED(status) && ours {
                 return Ok(Event::Exited(libc::WEXITSTATUS(status)));
@@ -117,14 +118,14 @@ fn stopped(tid: libc::pid_t, status: i32) -> Option<Event> {
     None
 }
 
-/// The process that dies if that signal reaches the thread; none if it is handled or ignored.
+/// The process that dies if that signal reaches the thread; none if it is handled or ignored. One that the thread
+/// brings upon itself kills it even where it is blocked.
 fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
+    if !is_default(Pid::from_raw(tid), Signal::try_from(signal).ok()?) {
+        return None;
+    }
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let mask = |name| field(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
-    let handled = (mask("SigCgt:") | mask("SigIgn:")) >> (signal - 1) & 1 == 1;
-    // One that the thread brings upon itself kills it even where it is blocked.
-    if handled { None } else { field("Tgid:")?.parse().ok() }
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// Stops the process, one thread of which is about to crash, and traces it no more: a debugger will.
@@ -151,10 +152,10 @@ fn release(pid: libc::pid_t, crashed: libc::pid_t) {
 /// not, nor does one in the middle of a system call that cannot be interrupted.
 fn stop_of(tid: libc::pid_t, until: Instant) -> Option<i32> {
     loop {
-        match wait(tid, libc::WNOHANG) {
-            Ok((0, _)) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
-            Ok((0, _)) | Err(_) => return None,
-            Ok((_, status)) => return Some(status).filter(|status| libc::WIFSTOPPED(*status)),
+        match wait(tid, libc::__WALL | libc::WNOHANG) {
+            Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => return None,
+            Ok(Some((_, status))) => return Some(status).filter(|s| libc::WIFSTOPPED(*s)),
         }
     }
 }

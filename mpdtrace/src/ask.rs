@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_proto::message::{ConsoleReply, HostedPart, Published, RingRequest, RingView, Word};
 use mpd_proto::ring::DaemonName;
@@ -19,14 +19,12 @@ pub enum AskError {
     /// No word from the daemon, or a refusal.
     #[error(transparent)]
     Console(#[from] ConsoleError),
-    /// The daemon answered something else.
-    #[error(
-        "the daemon's answer does not fit the question; mpd and this program must be of one release"
-    )]
-    Unfit,
 }
 
 impl AskError {
+    /// The daemon answered something else than it was asked.
+    pub const UNFIT: Self = Self::Console(ConsoleError::Unfit);
+
     /// The daemon's own words, if it refused.
     pub fn refusal(&self) -> Option<&str> {
         match self {
@@ -78,7 +76,7 @@ pub struct Census {
 pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, AskError> {
     match one(rundir, RingRequest::Describe, patience)? {
         ConsoleReply::Ring(view) => Ok(view),
-        _ => Err(AskError::Unfit),
+        _ => Err(AskError::UNFIT),
     }
 }
 
@@ -92,7 +90,7 @@ pub fn laps(rundir: &RunDir, laps: u32, trace: bool, patience: Duration) -> Resu
             Ok(Laps::Home { hops, names, took: Duration::from_micros(took_us) })
         }
         ConsoleReply::LapLost { home } => Ok(Laps::Lost { home }),
-        _ => Err(AskError::Unfit),
+        _ => Err(AskError::UNFIT),
     }
 }
 
@@ -103,7 +101,7 @@ pub fn laps(rundir: &RunDir, laps: u32, trace: bool, patience: Duration) -> Resu
 pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
     match one(rundir, RingRequest::Census, RING_PATIENCE)? {
         ConsoleReply::Census { members, missing, depth } => Ok(Census { members, missing, depth }),
-        _ => Err(AskError::Unfit),
+        _ => Err(AskError::UNFIT),
     }
 }
 
@@ -123,26 +121,16 @@ pub struct Listing {
 /// # Errors
 /// [`AskError`].
 pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
-    let mut console = Console::ask(rundir, RingRequest::Jobs)?;
-    let mut all = Vec::new();
-    loop {
-        match console.answer(Some(RING_PATIENCE))? {
-            ConsoleReply::Jobs { jobs, more: true, .. } => all.extend(jobs),
-            ConsoleReply::Jobs { me, jobs, missing, more: false } => {
-                all.extend(jobs);
-                // Later parts of a host come behind it; a stable sort keeps their order.
-                let mut hosts: Vec<DaemonName> = Vec::new();
-                for part in &all {
-                    if hosts.last() != Some(&part.host) && !hosts.contains(&part.host) {
-                        hosts.push(part.host.clone());
-                    }
-                }
-                all.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
-                return Ok(Listing { me, jobs: all, missing });
-            }
-            _ => return Err(AskError::Unfit),
+    let (me, mut all, missing) = console::jobs(rundir, RING_PATIENCE)?;
+    // Later parts of a host come behind it; a stable sort keeps their order.
+    let mut hosts: Vec<DaemonName> = Vec::new();
+    for part in &all {
+        if hosts.last() != Some(&part.host) && !hosts.contains(&part.host) {
+            hosts.push(part.host.clone());
         }
     }
+    all.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
+    Ok(Listing { me, jobs: all, missing })
 }
 
 /// The names that jobs have published, in order.
@@ -160,7 +148,7 @@ pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
                     return Ok(all);
                 }
             }
-            _ => return Err(AskError::Unfit),
+            _ => return Err(AskError::UNFIT),
         }
     }
 }
@@ -172,7 +160,7 @@ pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
 pub fn command(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
     match one(rundir, request, RING_PATIENCE)? {
         ConsoleReply::Done { missing } => Ok(missing),
-        _ => Err(AskError::Unfit),
+        _ => Err(AskError::UNFIT),
     }
 }
 

@@ -31,7 +31,7 @@ const QUIT: [u8; 2] = [b'q', 3];
 pub fn sample(rundir: &RunDir, job: Option<&JobRef>) -> Result<Sample, AskError> {
     let mut console = Console::ask(rundir, RingRequest::Top)?;
     let mut sample = Sample::default();
-    while !sample.take(console.answer(Some(RING_PATIENCE))?).ok_or(AskError::Unfit)? {}
+    while !sample.take(console.answer(Some(RING_PATIENCE))?).ok_or(AskError::UNFIT)? {}
     sample.choose(job);
     Ok(sample)
 }
@@ -84,7 +84,7 @@ fn hear(console: &mut Console, sample: &mut Sample, until: Instant) -> Result<bo
             Ok(reply) => match sample.take(reply) {
                 Some(false) => {}
                 Some(true) => return Ok(true),
-                None => return Err(AskError::Unfit),
+                None => return Err(AskError::UNFIT),
             },
             Err(ConsoleError::Silent(_)) if until > Instant::now() => return Ok(false),
             Err(ConsoleError::Silent(_)) => {

@@ -24,7 +24,7 @@ pub fn follow(
     loop {
         match watch.answer(Some(Duration::ZERO)) {
             Ok(ConsoleReply::Event(happening)) => show(&happening)?,
-            Ok(_) => return Err(AskError::Unfit.into()),
+            Ok(_) => return Err(AskError::UNFIT.into()),
             Err(ConsoleError::Silent(_)) => await_either(watch)?,
             Err(ConsoleError::Closed) => bail!("the daemon ended"),
             Err(error) => return Err(error.into()),

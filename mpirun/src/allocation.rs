@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use mpd_io::logging::plain;
 use mpd_proto::hosts::{MAX_HOSTS, is_host_name, parse_list};
 use mpd_proto::job::HostWish;
 
 use crate::caller::Caller;
 use crate::configfile;
-use crate::usage::{Usage, plain};
+use crate::usage::Usage;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mpd_io::logging::plain;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::job::JobSpec;
 
@@ -22,7 +23,6 @@ use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::usage::plain;
 use crate::{dryrun, help, singleton};
 
 /// What the command line asks for.

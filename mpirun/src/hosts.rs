@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use mpd_io::logging::plain;
 use mpd_proto::hosts::{HostEntry, parse_file, parse_list};
 use mpd_proto::job::HostWish;
 
 use crate::configfile;
 use crate::scan::Setting;
-use crate::usage::{Usage, plain};
+use crate::usage::Usage;
 
 /// The hosts of a list like `a:4,b[1-9]`; none for `all`, which is every member.
 pub(crate) fn list(setting: &Setting) -> Result<Vec<HostEntry>, Usage> {

@@ -16,6 +16,7 @@ use mpd_io::input::Input as Stdin;
 use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
+use mpd_io::watch::watch;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
@@ -154,11 +155,8 @@ impl Session<'_> {
             let fd = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
             let stdin = Stdin::new(fd).context("standard input")?;
             if !stdin.is_always_ready() {
-                match registry.register(&mut SourceFd(&stdin.as_raw_fd()), STDIN, Watch::READABLE) {
-                    // /dev/null and its like are always ready.
-                    Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-                    result => result.context("standard input")?,
-                }
+                watch(registry, stdin.as_raw_fd(), STDIN, Watch::READABLE)
+                    .context("standard input")?;
             }
             self.stdin = Some(stdin);
         }

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{self, Jobs};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::job::{Argset, Bytes, Debug, HostWish, JobSpec, MAX_ARGSETS};
-use mpd_proto::message::{ConsoleReply, HostedPart, JobRef, RingRequest};
+use mpd_proto::message::{HostedPart, JobRef};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
 
@@ -125,22 +125,9 @@ fn find(job: JobRef, ranks: Option<&RankSet>) -> Result<Vec<Process>, TargetErro
     choose(job.as_asked_of(&me), ranks, &parts, missing)
 }
 
-type Listing = (DaemonName, Vec<HostedPart>, Vec<DaemonName>);
-
-fn listing() -> anyhow::Result<Listing> {
+fn listing() -> anyhow::Result<Jobs> {
     let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
-    let mut console = Console::ask(&rundir, RingRequest::Jobs)?;
-    let mut all = Vec::new();
-    loop {
-        match console.answer(Some(PATIENCE))? {
-            ConsoleReply::Jobs { jobs, more: true, .. } => all.extend(jobs),
-            ConsoleReply::Jobs { me, jobs, missing, more: false } => {
-                all.extend(jobs);
-                return Ok((me, all, missing));
-            }
-            _ => return Err(ConsoleError::Closed.into()),
-        }
-    }
+    Ok(console::jobs(&rundir, PATIENCE)?)
 }
 
 /// Of all that runs, the ranks of the job; those that it has spawned are not among them.

@@ -65,12 +65,6 @@ impl fmt::Display for Usage {
     }
 }
 
-/// The system's words without the error number, which tells people nothing.
-pub(crate) fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::input::Input;
@@ -18,6 +17,7 @@ use mpd_io::pty::{self, Mode, Pty, RawTerminal, Settings};
 use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
 use mpd_io::terminal;
+use mpd_io::watch::watch;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg, raise};
 use nix::unistd::{Pid, getpgid};
@@ -232,11 +232,7 @@ impl Session {
     }
 
     fn watch(&self, fd: RawFd, token: Token, interest: Interest) -> Result<()> {
-        match self.poll.registry().register(&mut SourceFd(&fd), token, interest) {
-            // /dev/null and its like are always ready.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            result => result.context("cannot wait for a descriptor"),
-        }
+        watch(self.poll.registry(), fd, token, interest).context("cannot wait for a descriptor")
     }
 
     fn turn(&mut self) -> Result<()> {

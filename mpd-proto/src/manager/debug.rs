@@ -58,11 +58,7 @@ impl Job {
         if !self.debugged || self.phase != Phase::Running {
             return;
         }
-        for first in self.roll.spawned() {
-            if self.roll.give_up(first) {
-                self.command(Down::EndWorld { first });
-            }
-        }
+        self.end_worlds(self.roll.spawned());
         self.roll.restart();
         self.command(Down::Restart);
     }

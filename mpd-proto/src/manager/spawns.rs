@@ -126,13 +126,18 @@ impl Job {
     /// Ends the worlds that share the fate of a rank, if there are others: says whether that is so.
     pub(super) fn end_part(&mut self, rank: Rank) -> bool {
         let Some(worlds) = self.roll.part_of(rank) else { return false };
+        self.end_worlds(worlds);
+        true
+    }
+
+    /// Ends these worlds, which is no failure.
+    pub(super) fn end_worlds(&mut self, worlds: impl IntoIterator<Item = Rank>) {
         for first in worlds {
             // One that is being started ends when all have heard of it.
             if self.roll.give_up(first) {
                 self.command(Down::EndWorld { first });
             }
         }
-        true
     }
 
     /// A host is lost. If it joined for spawned worlds and none of them runs there, only those that are

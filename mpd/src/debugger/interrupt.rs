@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use mpd_io::signals;
+use nix::unistd::Pid;
+
 /// Threads that are looked at.
 const MAX_THREADS: usize = 1024;
 
@@ -15,18 +18,11 @@ fn blocks_interrupts(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     let mut masks = threads.take(MAX_THREADS).filter_map(|thread| {
         // One that has just ended takes no signal.
-        let status = fs::read_to_string(thread.ok()?.path().join("status")).ok()?;
-        blocked(&status)
+        signals::blocked(Pid::from_raw(thread.ok()?.file_name().to_str()?.parse().ok()?))
     });
     let bit = 1_u64 << (libc::SIGINT - 1);
     let blocks = |mask| mask & bit != 0;
     masks.next().is_some_and(blocks) && masks.all(blocks)
-}
-
-/// The blocked signals in a `status` file, see proc_pid_status(5).
-fn blocked(status: &str) -> Option<u64> {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
-    u64::from_str_radix(mask.trim(), 16).ok()
 }
 
 #[cfg(test)]
@@ -34,10 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mask_of_blocked_signals_is_found() {
-        let status = "Name:\tx\nSigPnd:\t0000000000000002\nSigBlk:\t0000000000000202\n";
-        assert_eq!(blocked(status), Some(0x202));
-        assert_eq!(blocked("Name:\tx\n"), None);
+    fn who_blocks_no_interrupts_is_interrupted_by_one() {
         assert_eq!(signal_for(std::process::id()), libc::SIGINT);
     }
 }

@@ -126,7 +126,7 @@ impl Process {
             self.misbehaved.remove(&rank);
             self.timers.stop(Timer::PmiLost(rank));
             if let Err(e) = self.reconnect(rank) {
-                let problem = super::outputs::plain(&e);
+                let problem = mpd_io::logging::plain(&e);
                 let text = format!("rank {rank}: its program will not find PMI: {problem}");
                 self.tell(Input::Notice(text));
             }

@@ -15,9 +15,9 @@ use nix::unistd::Pid;
 
 use super::clients::{Client, End, Front, Given, MAX_RANKS_ENLARGED, StartError, end_of};
 use super::daemon::Told;
-use super::outputs::plain;
 use super::window::Window;
 use super::{ADOPTED, CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
+use mpd_io::logging::plain;
 
 impl Process {
     /// Remembers what an event says; nothing is done before all were seen.

@@ -85,7 +85,7 @@ use self::flows::Flows;
 use self::labels::Labels;
 use self::memory::Memory;
 use self::names::Names;
-use self::outputs::{Outputs, plain};
+use self::outputs::Outputs;
 use self::pids::Pids;
 use self::ranks::Ranks;
 use self::spawn::Spawning;
@@ -95,6 +95,7 @@ use self::tidy::Tidy;
 use self::trace::Trace;
 use self::window::Window;
 use self::worlds::{World, Worlds};
+use mpd_io::logging::plain;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;

@@ -8,9 +8,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_io::logging::plain;
 use mpd_io::output::Output;
+use mpd_io::watch::watch;
 use mpd_proto::job::{JobSpec, OutputSpec};
 use mpd_proto::message::{StartJob, TREE_WINDOW};
 use mpd_proto::stdio::Stream;
@@ -18,12 +19,6 @@ use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
 
 use super::sink::{Sink, alone};
-
-/// The system's words, without Rust's "(os error N)" behind them.
-pub(crate) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
 
 /// All outputs of a manager and which stream of which rank goes to which.
 #[derive(Debug)]
@@ -117,11 +112,7 @@ impl Outputs {
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
         for (i, sink) in self.sinks.iter().enumerate() {
             let Some(fd) = sink.watched() else { continue };
-            match registry.register(&mut SourceFd(&fd), Token(first + i), Interest::WRITABLE) {
-                // /dev/null and its like are always ready.
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-                result => result?,
-            }
+            watch(registry, fd, Token(first + i), Interest::WRITABLE)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use mpd_proto::stdio::record::Item;
 use mpd_proto::stdio::uplink::Uplink;
 use mpd_proto::{Rank, RankSet, Time};
 
-use super::outputs::plain;
+use mpd_io::logging::plain;
 
 /// Bytes already written that the queue may still hold.
 const COMPACT_AT: usize = 256 * 1024;

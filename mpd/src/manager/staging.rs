@@ -23,7 +23,7 @@ use mpd_proto::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up
 
 use super::Process;
 use super::branches::{End, News};
-use super::outputs::plain;
+use mpd_io::logging::plain;
 
 /// Bytes of a file in one frame: little enough for commands to overtake.
 const PIECE: usize = 32 * 1024;

@@ -122,7 +122,7 @@ fn bindings(wish: Binding, ranks: usize) -> Result<Bindings, Failure> {
         let name = wish.name();
         let problem = format!(
             "-bind-to {name}: cannot tell which CPUs are here: {}",
-            super::outputs::plain(&e)
+            mpd_io::logging::plain(&e)
         );
         Failure::Suite { problem }
     })?;
@@ -131,7 +131,7 @@ fn bindings(wish: Binding, ranks: usize) -> Result<Bindings, Failure> {
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
     let directory = String::from_utf8_lossy(directory);
-    format!("cannot enter the working directory {directory}: {}", super::outputs::plain(error))
+    format!("cannot enter the working directory {directory}: {}", mpd_io::logging::plain(error))
 }
 
 /// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.

@@ -42,6 +42,6 @@ fn answer(rundir: &RunDir, target: &str) -> Result<ConsoleReply, AskError> {
     let request = RingRequest::Ping { target: target.to_owned() };
     match ask::one(rundir, request, ask::RING_PATIENCE)? {
         pong @ ConsoleReply::Pong { .. } => Ok(pong),
-        _ => Err(AskError::Unfit),
+        _ => Err(AskError::UNFIT),
     }
 }

@@ -16,9 +16,9 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Result;
-use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::input::Input as Stream;
+use mpd_io::watch::watch;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::message::JobInput;
 use mpd_proto::{RankSet, Time};
@@ -93,11 +93,7 @@ fn register(registry: &Registry, stream: &Stream, token: Token) -> io::Result<()
     if stream.is_always_ready() {
         return Ok(());
     }
-    match registry.register(&mut SourceFd(&stream.as_raw_fd()), token, Interest::READABLE) {
-        // /dev/null and its like are always ready.
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        result => result,
-    }
+    watch(registry, stream.as_raw_fd(), token, Interest::READABLE)
 }
 
 /// One rank or several, in words.

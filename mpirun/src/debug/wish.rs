@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mpd_io::logging::plain;
 use mpd_proto::RankSet;
 use mpd_proto::debug::front::Script;
 use mpd_proto::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
@@ -13,7 +14,7 @@ use crate::once::Once;
 use crate::options::Key;
 use crate::scan::{Section, Setting};
 use crate::target::Target;
-use crate::usage::{Usage, plain};
+use crate::usage::Usage;
 
 /// Most bytes of a file of commands.
 const MAX_FILE: u64 = 1 << 20;

@@ -13,8 +13,8 @@ pub(super) struct Command {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
+    /// Also a command that starts the program: the front has to know which those are, gdb does.
     Cli,
-    Run,
     Kill,
     Interrupt,
     Complete,
@@ -115,8 +115,7 @@ impl Driver {
             b"input" => return self.type_line(text),
             b"eof" => return self.outputs.push_back(Output::Type(vec![END_OF_FILE])),
             b"quit" => return self.quit(Some(serial)),
-            b"cli" => Word::Cli,
-            b"run" => Word::Run,
+            b"cli" | b"run" => Word::Cli,
             b"kill" => Word::Kill,
             b"interrupt" => Word::Interrupt,
             b"complete" => Word::Complete,
@@ -195,7 +194,7 @@ impl Driver {
 
     fn start(&mut self, Command { serial, word, text }: Command) {
         match word {
-            Word::Cli | Word::Run => self.start_cli(serial, &text),
+            Word::Cli => self.start_cli(serial, &text),
             Word::Kill if self.kill_running(serial) => {}
             Word::Kill => self.kill_stopped(serial),
             Word::Interrupt => self.interrupt(serial),

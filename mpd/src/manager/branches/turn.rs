@@ -9,7 +9,7 @@ use mpd_proto::channel::ChannelError;
 use mpd_proto::joblink::{self, Input, Output, Seconds};
 
 use super::{Branch, Branches, End, News, Stage, Standing};
-use crate::manager::outputs::plain;
+use mpd_io::logging::plain;
 
 impl Branches {
     /// An event came for `token`; whether that is one of the links'.

@@ -25,7 +25,7 @@ use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy};
 use mpd_proto::soft::{InvalidSoft, Soft};
 use pmi_proto::SpawnCommand;
 
-use crate::manager::outputs::plain;
+use mpd_io::logging::plain;
 
 /// Longest file of hints or of hosts.
 const MAX_FILE: u64 = 1 << 20;
