@@ -103,9 +103,7 @@ impl Process {
 
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
-        self.end_span(Phase::Ready, None);
-        self.begin_span(Phase::Go, None);
-        self.trace.note_go(self.clock.now());
+        self.trace.go(self.now());
         self.tell_where();
         let StartJob { job, host, .. } = &self.order;
         self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });

@@ -80,8 +80,11 @@ impl Trace {
         self.spans.push(Span { phase, rank, began_us: self.wall_at(began), took_us });
     }
 
-    /// The word to start the ranks came, or was given.
-    pub(super) const fn note_go(&mut self, now: Time) {
+    /// The word to start the ranks came, or was given. One moment for all that is noted of it: what is
+    /// compared with others' clocks is where the span begins.
+    pub(super) fn go(&mut self, now: Time) {
+        self.end(now, Phase::Ready, None);
+        self.begin(now, Phase::Go, None);
         self.go = Some(now);
     }
 
@@ -268,8 +271,17 @@ mod tests {
             trace.translated(now, child, (heard, heard + 10_000), vec![span])[0].began_us
         };
         assert_eq!(told(&mut trace, 1, 900_000), 900_000, "nobody was told to go");
-        trace.note_go(Time::ZERO);
+        trace.go(Time::ZERO);
         assert_eq!(told(&mut trace, 2, 900_000), 1_000_000);
         assert_eq!(told(&mut trace, 2, 950_000), 1_000_000);
+    }
+
+    #[test]
+    fn a_host_goes_at_the_very_moment_by_which_its_clock_is_compared() {
+        let mut trace = trace();
+        trace.go(Time::ZERO + 3 * MS);
+        let go = trace.go_us();
+        trace.end(Time::ZERO + 5 * MS, Phase::Go, None);
+        assert_eq!(trace.spans[0].began_us, go);
     }
 }
