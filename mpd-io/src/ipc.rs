@@ -1,26 +1,21 @@
-//! System V objects and POSIX shared memory that a job leaves behind.
+//! System V objects that a job leaves behind, and what bears the key of one of its groups.
 //!
-//! Neither dies with its maker, and the kernel does not say which job an object belongs to. So the
-//! manager keeps the process ids of its job, and notes while its processes live which files of
-//! `/dev/shm` they have mapped or open ([`ShmWatch`]). At the end it removes, of the user's objects
-//! that did not exist before the job: System V objects whose creator or last user was a process of the
-//! job and that nobody is attached to; files noted that no living process has mapped. Objects of other
-//! jobs of the same user stay. What bears the key of one of the job's groups goes in any case.
+//! They do not die with their maker, and the kernel does not say which job an object belongs to. So the
+//! manager keeps the process ids of its job. At the end it removes, of the user's objects that did not
+//! exist before the job, those whose creator or last user was a process of the job and that nobody is
+//! attached to. Objects of other jobs of the same user stay. What bears the key of one of the job's groups
+//! goes in any case, files of shared memory, too; of others, see [`crate::shm`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use mpd_proto::placement::GroupKey;
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::geteuid;
 
 use crate::raw::{SystemV, remove_system_v, semaphore_pid};
-use crate::tree;
-
-const SHM: &str = "/dev/shm";
+use crate::shm::{files, remove};
 
 /// What existed before the job, by kind: never touched.
 #[derive(Debug, Default)]
@@ -136,135 +131,10 @@ fn table(name: &str) -> Vec<Row> {
     lines.filter_map(row).collect()
 }
 
-/// Notes which files of `/dev/shm` a job uses.
-///
-/// Files are noticed by the directory's time of change, looked at now and then: an inotify instance
-/// would tell at once, but closing one takes the kernel several milliseconds.
-#[derive(Debug)]
-pub struct ShmWatch {
-    changed: Option<SystemTime>,
-    noted: BTreeMap<(u64, u64), PathBuf>,
-    /// Files that are not the job's: older, or never seen in use by it.
-    foreign: BTreeSet<u64>,
-    looks: BTreeMap<u64, u8>,
-}
-
-/// Looks after which a file that no process of the job uses is taken for somebody else's.
-const MAX_LOOKS: u8 = 4;
-
-impl ShmWatch {
-    /// Notes what is there before the job.
-    pub fn start() -> Self {
-        let foreign = files().map(|(_, metadata)| metadata.ino()).collect();
-        Self { changed: changed(), noted: BTreeMap::new(), foreign, looks: BTreeMap::new() }
-    }
-
-    /// If files were made since the last look: notes those that descendants of this process have
-    /// mapped or open. To be called while they live.
-    pub fn note(&mut self) {
-        let now = changed();
-        if now == self.changed {
-            return;
-        }
-        let uid = geteuid().as_raw();
-        let new: BTreeMap<u64, (u64, PathBuf)> = files()
-            .filter(|(_, m)| m.uid() == uid && !self.foreign.contains(&m.ino()))
-            .map(|(path, m)| (m.ino(), (m.dev(), path)))
-            .collect();
-        let known: BTreeSet<u64> = self.noted.keys().map(|&(_, inode)| inode).collect();
-        let mut unknown: BTreeSet<u64> =
-            new.keys().copied().filter(|inode| !known.contains(inode)).collect();
-        if !unknown.is_empty() {
-            for pid in tree::descendants() {
-                for inode in mapped(pid).into_iter().chain(open_files(pid)) {
-                    if let Some((dev, path)) = new.get(&inode) {
-                        self.noted.insert((*dev, inode), path.clone());
-                        unknown.remove(&inode);
-                    }
-                }
-            }
-        }
-        for inode in unknown.clone() {
-            let looks = self.looks.entry(inode).or_default();
-            *looks += 1;
-            if *looks == MAX_LOOKS {
-                self.looks.remove(&inode);
-                self.foreign.insert(inode);
-                unknown.remove(&inode);
-            }
-        }
-        // A file made but not yet mapped is looked at again next time.
-        if unknown.is_empty() {
-            self.changed = now;
-        }
-    }
-
-    /// Removes the noted files that are still the same and that no process has mapped.
-    pub fn sweep(&self) {
-        if self.noted.is_empty() {
-            return;
-        }
-        let in_use: BTreeSet<u64> = all_processes().flat_map(mapped).collect();
-        for (&(dev, inode), path) in &self.noted {
-            let same = fs::symlink_metadata(path).is_ok_and(|m| m.dev() == dev && m.ino() == inode);
-            if same && !in_use.contains(&inode) {
-                remove(path);
-            }
-        }
-    }
-}
-
-fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => log::debug!("{}: {e}", path.display()),
-        _ => {}
-    }
-}
-
-/// When a file was last made or removed.
-fn changed() -> Option<SystemTime> {
-    fs::metadata(SHM).and_then(|m| m.modified()).ok()
-}
-
-fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
-    fs::read_dir(SHM).into_iter().flatten().filter_map(|entry| {
-        let path = entry.ok()?.path();
-        let metadata = fs::symlink_metadata(&path).ok()?;
-        metadata.is_file().then_some((path, metadata))
-    })
-}
-
-fn all_processes() -> impl Iterator<Item = Pid> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
-}
-
-/// Inodes below `/dev/shm` that a process has mapped.
-fn mapped(pid: Pid) -> Vec<u64> {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
-    maps.lines()
-        .filter(|line| line.contains(" /dev/shm/"))
-        .filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
-        .collect()
-}
-
-/// Inodes below `/dev/shm` that a process has open.
-fn open_files(pid: Pid) -> Vec<u64> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    entries
-        .filter_map(|entry| {
-            let link = entry.ok()?.path();
-            let target = fs::read_link(&link).ok()?;
-            target.starts_with(SHM).then(|| fs::metadata(&link).ok())?.map(|m| m.ino())
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shm::SHM;
 
     #[test]
     fn the_tables_of_the_kernel_can_be_read() {

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// What the child does before exec, all prepared by the parent.
 #[derive(Debug)]
@@ -449,6 +450,35 @@ pub fn part_large_blocks() {
     // SAFETY: sets a number of the allocator's own.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
+    }
+}
+
+/// Our niceness; none where we are scheduled by other rules than those for ordinary processes.
+pub(crate) fn niceness() -> Option<c_int> {
+    // SAFETY: system calls without pointers; -1 is a niceness, too.
+    unsafe {
+        *libc::__errno_location() = 0;
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        let is_ordinary = libc::sched_getscheduler(0) == libc::SCHED_OTHER;
+        (is_ordinary && errno() == 0).then_some(nice)
+    }
+}
+
+/// Makes this an ordinary process of that niceness that wants a processor for `slice` at a time; its children start
+/// with neither. See sched_setattr(2); kernels before 6.12 take no notice of the slice.
+pub(crate) fn schedule(nice: c_int, slice: Duration) -> io::Result<()> {
+    // SAFETY: plain data, all zeros are valid, and a system call that reads it.
+    unsafe {
+        let mut wish: libc::sched_attr = std::mem::zeroed();
+        wish.size = size_of::<libc::sched_attr>() as c_uint;
+        wish.sched_policy = libc::SCHED_OTHER as c_uint;
+        wish.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        wish.sched_nice = nice;
+        wish.sched_runtime = slice.as_nanos() as u64;
+        match libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

@@ -36,8 +36,13 @@ pub fn children(pid: Pid) -> Vec<Pid> {
 
 /// Every descendant of this process that can be seen now.
 pub fn descendants() -> BTreeSet<Pid> {
+    descendants_of(Pid::this())
+}
+
+/// Every descendant of a process that can be seen now.
+pub fn descendants_of(pid: Pid) -> BTreeSet<Pid> {
     let mut found = BTreeSet::new();
-    let mut queue = children(Pid::this());
+    let mut queue = children(pid);
     while let Some(pid) = queue.pop() {
         if found.insert(pid) {
             queue.extend(children(pid));

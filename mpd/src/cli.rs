@@ -141,11 +141,12 @@ pub(crate) struct Cli {
 
 /// Hidden roles whose words are those of others, options and all: `--debugger GDB PROGRAM [ARGUMENT…]`,
 /// `--debugger GDB --attach PID`, `--debuggee PROGRAM [ARGUMENT…]`, `--catch GDB PROGRAM [ARGUMENT…]`,
-/// `--held PROGRAM [ARGUMENT…]`.
+/// `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`.
 pub(crate) const DEBUGGER: &str = "--debugger";
 pub(crate) const DEBUGGEE: &str = "--debuggee";
 pub(crate) const CATCHER: &str = "--catch";
 pub(crate) const HELD: &str = "--held";
+pub(crate) const SHM_USERS: &str = "--shm-users";
 
 /// What stands behind `role` on the command line, if that is the first word.
 pub(crate) fn words_behind(role: &str) -> Option<Vec<OsString>> {

@@ -10,6 +10,7 @@ mod manager;
 mod scale;
 mod start;
 mod sweep;
+mod users;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
     }
     if let Some(words) = cli::words_behind(cli::CATCHER) {
         return exit_code(catch::run(&words));
+    }
+    if let Some(words) = cli::words_behind(cli::SHM_USERS) {
+        return exit_code(users::run(&words));
     }
     let cli = Cli::parse();
     let result = match cli.role() {

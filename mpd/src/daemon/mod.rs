@@ -29,7 +29,7 @@ use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_io::{adopt_inherited, oom, tree};
+use mpd_io::{adopt_inherited, oom, priority, tree};
 use nix::fcntl::Flock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -143,6 +143,7 @@ impl Daemon {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
         raise_descriptor_limit();
+        priority::of_a_server();
         let is_readier = |ours| ours > oom::OF_ROOTS_DAEMON;
         if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_readier) {
             // In a container even root may not.

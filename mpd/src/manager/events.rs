@@ -69,6 +69,7 @@ impl Process {
         if std::mem::take(&mut self.adoption.ended) {
             self.look_after_adopted();
         }
+        self.hear_shm_helper();
         self.take_signals();
         self.start_some();
         for _ in 0..self.talking.len() {
@@ -359,11 +360,8 @@ impl Process {
                     self.tell(Input::BrokeProtocol(rank, problem));
                 }
                 Timer::Kill => self.kill_round(),
-                Timer::Shm(looks) => {
-                    self.tidy.shm.note();
-                    let next = (looks + 1).min(super::MOST_DOUBLINGS);
-                    self.timers.set(Timer::Shm(next), now + super::FIRST_LOOK * (1 << next));
-                }
+                Timer::Shm(looks) => self.look_at_shm(looks),
+                Timer::ShmUsers => self.shm_users_are_due(),
                 Timer::Stopping(looks) => {
                     if looks >= super::MAX_STOP_LOOKS || tree::descendants_are_stopped() {
                         self.tell(Input::TreeStopped);

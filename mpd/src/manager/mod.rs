@@ -37,6 +37,7 @@ mod pids;
 mod pmi;
 mod ranks;
 mod report;
+mod shm;
 mod sink;
 mod spawn;
 mod staging;
@@ -101,6 +102,7 @@ const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
 const ADOPTED: usize = 3;
+const SHM_USERS: usize = 4;
 /// Tokens of ranks, of outputs and of job links.
 const FIRST_RANK: usize = 8;
 const FIRST_OUTPUT: usize = 1 << 39;
@@ -138,6 +140,8 @@ enum Timer {
     Kill,
     /// Look which files of /dev/shm the job uses, for the n-th time.
     Shm(u8),
+    /// Wait no longer for who uses it.
+    ShmUsers,
     /// Look for the n-th time whether everything is stopped.
     Stopping(u16),
     /// Look for a daemon.
@@ -198,6 +202,7 @@ struct Process {
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
+    shm_helper: Option<shm::Helper>,
     staging: Option<Staging>,
     names: Names,
     timers: Timers<Timer>,
@@ -238,6 +243,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let _record = adopt_inherited(7)?;
     let (order, encoded) = daemon.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
+    mpd_io::priority::of_a_server();
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     // Not what a root's daemon asked for itself.
     if oom::readiness().is_ok_and(|readiness| readiness < 0) {
@@ -339,6 +345,7 @@ impl Process {
             clients: Ranks::new(FIRST_RANK),
             misbehaved: BTreeSet::new(),
             tidy,
+            shm_helper: None,
             staging: None,
             names: Names::default(),
             timers: Timers::default(),

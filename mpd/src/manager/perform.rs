@@ -94,8 +94,7 @@ impl Process {
     }
 
     fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
-        // Many a rank does not survive it.
-        self.tidy.shm.note();
+        self.note_shm();
         if let Ok(signal) = Signal::try_from(i32::from(number)) {
             self.clients.started().for_each(|(_, client)| send(client, signal));
         }
@@ -137,6 +136,7 @@ impl Process {
         self.expect_all();
         self.ending = true;
         self.begin_span(Phase::Kill, None);
+        self.note_shm();
         self.tidy.note();
         if let Some(group) = &self.cgroup {
             group.kill();
@@ -153,8 +153,10 @@ impl Process {
     /// No process of the job lives here: what else it left goes.
     fn tidy_up(&mut self) {
         self.begin_span(Phase::Tidy, None);
-        self.tidy.remove();
-        forget(&self.order, self.cgroup.take());
+        self.tidy_shm();
+    }
+
+    pub(super) fn tidied(&mut self) {
         self.end_span(Phase::Tidy, None);
         self.tell_trace();
         self.tell(Input::Tidied);

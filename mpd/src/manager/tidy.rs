@@ -6,7 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use mpd_io::ipc::{Baseline, ShmWatch, sweep_groups};
+use mpd_io::ipc::{Baseline, sweep_groups};
+use mpd_io::shm::ShmWatch;
 use mpd_io::tree;
 use mpd_proto::placement::GroupKey;
 use nix::unistd::Pid;
@@ -43,18 +44,17 @@ impl Tidy {
         }
     }
 
-    /// Notes what the processes that live now are and use. Call before they are killed.
+    /// Notes what the processes that live now are. Call before they are killed.
     pub(crate) fn note(&mut self) {
-        self.shm.note();
         for pid in tree::descendants() {
             self.remember(pid);
         }
     }
 
-    /// Removes everything. Call when no process of the job lives.
-    pub(crate) fn remove(&self) {
+    /// Removes everything but files of shared memory that somebody uses. Call when no process of the job lives.
+    pub(crate) fn remove(&self, in_use: &BTreeSet<u64>) {
         self.baseline.sweep(&self.pids);
-        self.shm.sweep();
+        self.shm.sweep(in_use);
         sweep_groups(&self.groups);
         if let Some(directory) = &self.directory {
             remove_directory(directory);

@@ -1,0 +1,37 @@
+//! Processor time for daemons and managers: they need little of it, but soon.
+//!
+//! Beside hundreds of ranks that poll, a process that is like them gets a few milliseconds a second, and whoever
+//! listens to it takes its host for lost.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::unistd::{getpid, getsid};
+
+use crate::raw;
+
+/// The niceness of a server, if the system lets it have one below zero (a root's, or one with `RLIMIT_NICE`).
+pub const NICENESS: i32 = -10;
+
+/// For how long it wants a processor at a time. Who asks for little gets it sooner (Linux 6.12 and later).
+const SLICE: Duration = Duration::from_micros(200);
+
+/// Asks for it. Who was given a niceness keeps it, and children never inherit what is asked for here. What the system
+/// refuses is done without.
+pub fn of_a_server() {
+    match raw::niceness() {
+        Some(0) if raw::schedule(NICENESS, SLICE).is_ok() => raise_session(),
+        Some(nice @ 0..) => {
+            let _ = raw::schedule(nice, SLICE);
+        }
+        // It is somebody's will, as are other rules than those for ordinary processes.
+        Some(_) | None => {}
+    }
+}
+
+/// Where the kernel has sessions share the processors, niceness counts among the processes of one only.
+fn raise_session() {
+    if getsid(None) == Ok(getpid()) {
+        let _ = fs::write("/proc/self/autogroup", NICENESS.to_string());
+    }
+}
