@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     if let Some(words) = cli::words_behind(cli::CATCHER) {
         return exit_code(catch::run(&words));
     }
+    if let Some(words) = cli::words_behind(cli::HOLDER) {
+        return exit_code(catch::run_holding(&words));
+    }
     let cli = Cli::parse();
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),

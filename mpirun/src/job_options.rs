@@ -257,10 +257,10 @@ impl JobOptions {
         }
     }
 
-    /// The debugger that says where a rank was that crashes, if one is to.
-    pub fn on_crash(&self) -> Option<Bytes> {
+    /// What is done about ranks that crash; whether they are held depends on where we run.
+    pub fn on_crash(&self) -> Option<OnCrash> {
         let gdb = || self.gdb.get().cloned().unwrap_or_else(|| b"gdb".to_vec());
-        self.on_crash.get().map(|()| gdb())
+        self.on_crash.get().map(|()| OnCrash { gdb: gdb(), hold: false })
     }
 
     /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.
