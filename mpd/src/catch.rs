@@ -178,8 +178,7 @@ fn start(
 
 /// Where the threads of the process are.
 fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
-    let mut crash =
-        Crash { held: false, ..Crash::held(u8::try_from(signal).unwrap_or(0)) };
+    let mut crash = Crash { held: false, ..Crash::held(u8::try_from(signal).unwrap_or(0)) };
     match said(gdb, pid) {
         Ok(lines) => {
             for line in lines.lines() {

@@ -61,12 +61,8 @@ mod tests {
         for rank in [3, 1, 2] {
             crashes.add(Rank(rank), &crash("work at a.c:3"));
         }
-        let unknown = Crash {
-            signal: 6,
-            stacks: Vec::new(),
-            problem: Some("no gdb".into()),
-            held: false,
-        };
+        let unknown =
+            Crash { signal: 6, stacks: Vec::new(), problem: Some("no gdb".into()), held: false };
         crashes.add(Rank(0), &unknown);
         let lines: Vec<String> = crashes.lines().collect();
         assert_eq!(

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
-    Binding, Bytes, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec, RankOrder,
+    Binding, Bytes, LabelFormat, MAX_RANKS, OnCrash, OnFailure, OutputSpec, PlacementSpec,
+    RankOrder,
 };
 use mpd_proto::placement::spawn::SpawnPolicy;
 use mpd_proto::{Rank, RankSet};
