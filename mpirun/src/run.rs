@@ -190,7 +190,7 @@ impl Run {
         if self.processes.is_whole()
             && let Some(opening) = self.crashed.open(now, &self.processes)
         {
-            let end = if self.settings.goes_on { "they die" } else { "the job ends" };
+            let end = if self.settings.goes_on { "the job goes on" } else { "the job ends" };
             let text = format!("the debugger opens there, {end} when you quit it (q)");
             self.outputs.push_back(Output::Print(format!("{}; {text}", opening.who)));
             self.outputs.push_back(Output::Debug(opening.ranks));

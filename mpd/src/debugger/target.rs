@@ -27,7 +27,9 @@ pub(super) fn of(process: u32) -> Result<u32> {
     match caught_by(watcher).first() {
         Some(pid) if holds => Ok(pid.as_raw().unsigned_abs()),
         _ if holds => {
-            bail!("cannot attach: this rank runs with -on-crash and has not crashed; see -r")
+            bail!(
+                "cannot attach: this rank runs with -on-crash and has not crashed; -r names ranks"
+            )
         }
         _ => bail!("cannot attach: this rank runs with -on-crash, and its watcher traces it"),
     }
