@@ -92,6 +92,7 @@ pub struct JobOptions {
     binding: Once<Binding>,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) dry_run: bool,
+    debug_batch: bool,
     ecfn: Once<PathBuf>,
     errfile: Once<LabelFormat>,
     exclude: Vec<String>,
@@ -154,6 +155,7 @@ impl JobOptions {
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
             Key::Merge => self.merge = true,
             Key::NoLocal => self.exclude.push("localhost".into()),
+            Key::DebugBatch => self.debug_batch = true,
             Key::DebugPath => {
                 self.gdb.set(setting.nonempty()?.as_bytes().to_vec(), setting)?;
             }
@@ -258,10 +260,10 @@ impl JobOptions {
         }
     }
 
-    /// What is done about ranks that crash; whether they are held depends on where we run.
+    /// What is done about ranks that crash; they are held only if somebody can look.
     pub fn on_crash(&self) -> Option<OnCrash> {
         let gdb = || self.gdb.get().cloned().unwrap_or_else(|| b"gdb".to_vec());
-        self.on_crash.get().map(|()| OnCrash { gdb: gdb(), hold: false })
+        self.on_crash.get().map(|()| OnCrash { gdb: gdb(), hold: !self.debug_batch })
     }
 
     /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.

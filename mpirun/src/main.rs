@@ -60,7 +60,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
     if let Some(on_crash) = &mut job.spec.on_crash {
         // Else nobody could look, or somebody does already.
-        on_crash.hold = !job.spec.hold && terminal::is_ours();
+        on_crash.hold &= !job.spec.hold && terminal::is_ours();
     }
     let mut signals = session::catch_signals()?;
     job.numbers = job.target.take().map(|target| target.aim(&mut job.spec)).transpose()?;

@@ -511,6 +511,40 @@ mod tests {
         assert_eq!(told(&mut run, told_of(0)), []);
     }
 
+    fn held(rank: u32) -> Input {
+        let crash = mpd_proto::job::Crash::held(11);
+        Input::News(JobNews::Crashed { rank: Rank(rank), crash })
+    }
+
+    #[test]
+    fn the_debugger_opens_at_crashed_ranks_and_what_is_held_dies_when_it_is_left() {
+        let mut run = run(1);
+        assert_eq!(told(&mut run, held(0)), []);
+        assert_eq!(run.poll_timeout(), None, "the ring does not know the rank yet");
+        let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+        let ranks = RankSet::below(1);
+        let processes = JobNews::Processes { host, ranks: ranks.clone(), pids: vec![7] };
+        told(&mut run, Input::News(processes));
+        run.handle_timeout(run.poll_timeout().unwrap());
+        let who = "rank 0 of host h1: SIGSEGV; the debugger opens there, the job ends when you quit it (q)";
+        assert_eq!(run.poll_output(), Some(Output::Print(who.into())));
+        assert_eq!(run.poll_output(), Some(Output::Debug(ranks)));
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop], "the job is not");
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
+        run.debugged(Time::ZERO, true);
+        assert_eq!(run.poll_output(), Some(Output::Send(JobInput::GoOn)));
+    }
+
+    #[test]
+    fn no_debugger_opens_where_the_job_is_about_to_end() {
+        for end in [Input::Signal(SIGINT), failed(RankEnd::Exited(7))] {
+            let mut run = run(2);
+            assert_eq!(told(&mut run, held(0)), []);
+            assert!(told(&mut run, end).contains(&Output::Send(JobInput::GoOn)));
+            assert_eq!(told(&mut run, held(1)), [Output::Send(JobInput::GoOn)]);
+        }
+    }
+
     #[test]
     fn debuggers_are_shown_a_failure_that_ends_the_job_at_once() {
         let why = Output::ShowAbort("rank 1: exited with code 7".into());

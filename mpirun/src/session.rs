@@ -358,7 +358,12 @@ impl Session<'_> {
                     Some(desk) => desk.note(&text),
                     None => self.messages.print(&text),
                 },
-                Output::Debug(ranks) => self.to_open = Some(ranks),
+                Output::Debug(ranks) => {
+                    if !terminal::is_ours() {
+                        self.messages.print("it waits for the foreground (fg)");
+                    }
+                    self.to_open = Some(ranks);
+                }
                 Output::Finish(code) => self.code = Some(code),
                 Output::Leave(code) => {
                     self.conn.finish();

@@ -175,6 +175,12 @@ fn ranks_that_did_not_crash_cannot_be_attached_to_and_nothing_hangs() {
     let out = suite.mpirun(["-gdba", "target", "-r", "1"]).input("quit\n").deadline(60).output();
     out.says(&["runs with -on-crash and has not crashed"]);
     scene.quits(139, "killed by signal 11");
+    let job = super::caught(&suite, "1").args(["-a", "batch", &program, "wait"]).start();
+    job.shows("waiting");
+    let out = suite.mpirun(["-gdba", "batch"]).input("quit\n").deadline(60).output();
+    out.says(&["its watcher traces it"]);
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
     suite.only_the_daemon_is_left();
 }
 
@@ -217,13 +223,19 @@ fn a_job_that_is_ended_ends_what_is_held() {
 }
 
 #[test]
-fn where_no_daemon_could_be_asked_the_place_is_told_at_the_end() {
+fn where_no_daemon_could_be_asked_and_in_a_batch_the_place_is_told_at_the_end() {
     let program = crasher!();
     let suite = Suite::new();
-    let mut scene = Scene::of(&suite, "", &format!("-n 2 {program} segv 1"));
-    scene.terminal.shows("where ranks were when SIGSEGV came:\n");
-    scene.terminal.shows_prompt();
-    assert_eq!(scene.terminal.exit_code(), 139);
-    scene.terminal.leave();
+    let has_no_session = |option: &str| {
+        let mut scene = Scene::of(&suite, "", &format!("{option} -n 2 {program} segv 1"));
+        scene.terminal.shows("where ranks were when SIGSEGV came:\n");
+        scene.terminal.shows_prompt();
+        assert_eq!(scene.terminal.exit_code(), 139);
+        scene.terminal.leave();
+    };
+    has_no_session("");
     suite.gone(&[]);
+    suite.start_daemon();
+    has_no_session("-batch");
+    suite.only_the_daemon_is_left();
 }
