@@ -62,7 +62,6 @@ pub(crate) fn run_holding(words: &[OsString]) -> Result<ExitCode> {
     let [tracer, words @ ..] = words else { bail!("no program to watch") };
     let tracer = tracer.to_str().and_then(|text| text.parse().ok()).context("no tracer")?;
     let Watched { tracer, control } = begin(words, Pid::from_raw(tracer))?;
-    control.set_nonblocking(true).context("no control socket")?;
     let mut child_signals = SigSet::empty();
     child_signals.add(Signal::SIGCHLD);
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
@@ -106,12 +105,8 @@ impl Held {
 }
 
 /// Whether the manager has said that what is held goes on, or says nothing any more.
-fn goes_on(mut control: &UnixStream) -> bool {
-    let mut buffer = [0; 64];
-    match control.read(&mut buffer) {
-        Ok(_) => true,
-        Err(e) => !matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
-    }
+fn goes_on(control: &UnixStream) -> bool {
+    !matches!(passing::receive(control), Ok(Passed::Nothing))
 }
 
 /// A program that runs.
