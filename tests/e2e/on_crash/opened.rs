@@ -223,6 +223,26 @@ fn a_job_that_is_ended_ends_what_is_held() {
 }
 
 #[test]
+fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
+    let program = crasher!();
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    let script = Scene::script(&program, "1", "none");
+    let mut scene = Scene::of(&suite, "", &format!("-n 2 {script}"));
+    wait_until("the rank that waits", || suite.running("crasher").len() == 1);
+    process::send(daemon.pid, Signal::SIGTERM);
+    wait_until("the daemon is gone", || !suite.socket().exists());
+    scene.now();
+    scene.terminal.shows("the debugger opens there");
+    scene.terminal.shows("mpigdb: cannot tell which jobs run: no daemon is running");
+    scene.terminal.shows("killed by signal 11");
+    scene.terminal.shows_prompt();
+    assert_eq!(scene.terminal.exit_code(), 139);
+    scene.terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
 fn where_no_daemon_could_be_asked_and_in_a_batch_the_place_is_told_at_the_end() {
     let program = crasher!();
     let suite = Suite::new();
