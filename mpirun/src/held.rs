@@ -9,8 +9,9 @@ use mpd_proto::{Rank, RankSet, Time};
 use crate::crashes::signal_name;
 use crate::processes::Processes;
 
-/// From the first crash to the session: those that crash together do so in this time.
+/// From one crash to the next of those that crash together, and from the first to the session at most.
 pub const GATHER: Duration = Duration::from_millis(300);
+const GATHER_MOST: Duration = Duration::from_secs(1);
 
 /// Most ranks of one session; each has a debugger.
 const MAX_RANKS: usize = 64;
@@ -24,6 +25,8 @@ pub struct Held {
     /// Those that no session was about, and of which signal they are about to die.
     waiting: BTreeMap<Rank, u8>,
     due: Option<Time>,
+    /// When it is due at the latest.
+    latest: Option<Time>,
     /// A session is going on.
     open: bool,
     /// The job is about to end: there is no further session.
@@ -49,7 +52,8 @@ impl Held {
         }
         self.waiting.entry(rank).or_insert(signal);
         if !self.open {
-            self.due.get_or_insert(now + GATHER);
+            let latest = *self.latest.get_or_insert(now + GATHER_MOST);
+            self.due = Some(latest.min(now + GATHER));
         }
         false
     }
@@ -67,7 +71,7 @@ impl Held {
     /// The session that is due, if one is.
     pub fn open(&mut self, now: Time, processes: &Processes) -> Option<Opening> {
         self.due.take_if(|due| *due <= now)?;
-        self.open = true;
+        (self.open, self.latest) = (true, None);
         let later = self.waiting.keys().nth(MAX_RANKS).copied();
         let later = later.map(|rank| self.waiting.split_off(&rank)).unwrap_or_default();
         let now = std::mem::replace(&mut self.waiting, later);
@@ -150,6 +154,17 @@ mod tests {
         assert_eq!(opened(&mut held, NOW), next);
         assert!(held.close(NOW, true, false) && !held.is_any());
         assert!(held.add(NOW, Rank(2), 11), "the job ends");
+    }
+
+    #[test]
+    fn a_session_waits_while_ranks_go_on_crashing_but_not_for_long() {
+        let mut held = Held::default();
+        for tenths in 0..20 {
+            let now = NOW + Duration::from_millis(100) * tenths;
+            assert!(!held.add(now, Rank(tenths), 11));
+            let latest = NOW + GATHER_MOST;
+            assert_eq!(held.due(), Some(latest.min(now + GATHER)));
+        }
     }
 
     #[test]

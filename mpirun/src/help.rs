@@ -115,7 +115,7 @@ pub(crate) const DEBUGGER: [&str; 13] = [
      alone; exit codes, output, input and signals are as without. Until then nothing runs slower but the start, by a \
      process for each rank. -gdb-path names another gdb. It cannot be had together with -d or -pty.",
     "On a terminal (input, output and errors, in the foreground, with a daemon on this host) such a process is held as it \
-     was instead, and the debugger opens at the ranks that crashed within 300 ms, as mpigdb -p JOB -r RANKS would, 64 at \
+     was instead, and the debugger opens at the ranks that crashed together (300 ms), as mpigdb -p JOB -r RANKS would, 64 at \
      most. Keys are the debugger's then; what the other ranks print still appears. Ranks that crash meanwhile have a \
      session of their own behind it, and can be attached to from another terminal at once. After quit the processes die \
      of their signals, and the job ends as without, with -on-failure continue if it would. 'signal 0', twice, goes on behind the \
