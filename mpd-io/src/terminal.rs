@@ -1,12 +1,21 @@
 //! Our place under a terminal: whether it is there, and whether a shell could wake us from a stop.
 
 use std::fs;
+use std::io::{self, IsTerminal as _};
 
-use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp};
 
 /// Whether we have a controlling terminal that still works.
 pub fn is_there() -> bool {
     fs::File::open("/dev/tty").is_ok()
+}
+
+/// Whether a user can talk with us: input, output and errors are terminals, and our process group is in the
+/// foreground.
+pub fn is_ours() -> bool {
+    let are_terminals =
+        io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+    are_terminals && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 
 /// Whether our process group has a parent in another group of the session: a shell with job control.

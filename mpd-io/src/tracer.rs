@@ -4,6 +4,7 @@
 //! Nothing else is changed: other signals arrive, stopping and continuing works, and whoever handles such a
 //! signal itself goes on. Costs nothing but at signals and new processes and threads.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -15,6 +16,7 @@ use nix::unistd::Pid;
 
 use crate::raw::{ptrace, wait};
 use crate::signals::is_default;
+use crate::tree::children;
 
 /// Signals of accidents.
 const ACCIDENTS: [i32; 7] = [
@@ -73,18 +75,34 @@ impl Tracer {
     /// There is no child any more.
     pub fn next_event(&self) -> io::Result<Event> {
         loop {
-            let Some((pid, status)) = wait(-1, libc::__WALL)? else { continue };
+            if let Some(event) = self.event(0)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// What has come, without waiting; each SIGCHLD may bring something.
+    ///
+    /// # Errors
+    /// There is no child any more.
+    pub fn poll_event(&self) -> io::Result<Option<Event>> {
+        self.event(libc::WNOHANG)
+    }
+
+    fn event(&self, options: i32) -> io::Result<Option<Event>> {
+        loop {
+            let Some((pid, status)) = wait(-1, libc::__WALL | options)? else { return Ok(None) };
             let ours = pid == self.child.as_raw();
             if libc::WIFEXITED(status) && ours {
-                return Ok(Event::Exited(libc::WEXITSTATUS(status)));
+                return Ok(Some(Event::Exited(libc::WEXITSTATUS(status))));
             }
             if libc::WIFSIGNALED(status) && ours {
-                return Ok(Event::Killed(libc::WTERMSIG(status)));
+                return Ok(Some(Event::Killed(libc::WTERMSIG(status))));
             }
             if libc::WIFSTOPPED(status)
                 && let Some(crashed) = stopped(pid, status)
             {
-                return Ok(crashed);
+                return Ok(Some(crashed));
             }
         }
     }
@@ -96,6 +114,23 @@ impl Tracer {
         }
         let _ = kill(pid, Signal::SIGCONT);
     }
+}
+
+/// The processes below one that watches which it traces no more: they have crashed, and are not let die yet.
+pub fn caught_by(watcher: Pid) -> Vec<Pid> {
+    let mut caught = Vec::new();
+    let mut queue = VecDeque::from(children(watcher));
+    while let Some(pid) = queue.pop_front() {
+        queue.extend(children(pid));
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let is_dead = field("State:").is_none_or(|state| state.starts_with(['Z', 'X']));
+        let tracer = field("TracerPid:").and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
+        if !is_dead && tracer != Some(watcher) {
+            caught.push(pid);
+        }
+    }
+    caught
 }
 
 /// Lets a thread that stopped go on as it would without us, unless it is about to crash. Whoever has
@@ -187,6 +222,7 @@ mod tests {
             let Event::Crashed { pid, signal } = event else { return events };
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             assert!(status.contains("TracerPid:\t0"), "{status}");
+            assert!(caught_by(Pid::this()).contains(&pid));
             tracer.let_die(pid, signal);
         }
     }

@@ -3,6 +3,9 @@
 //!
 //! What it has found goes to the manager over the control socket, which reads it when this process has ended,
 //! as the program did.
+//!
+//! Where the job's user is to look instead, a process that crashes is told of at once and held as it was,
+//! whole and traced by nobody, until the manager says a byte or is gone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,18 +18,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::passing::{self, Passed};
+use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::tracer::{Event, Tracer};
 use mpd_io::{adopt_inherited, place_for_exec};
 use mpd_proto::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::debugger::wrapper::SOCKET_VARIABLE;
 
 /// The manager passes the PMI connection over it and reads what was found.
 const CONTROL: i32 = 3;
+
+/// What the tracer's errors mean.
+const NO_PROGRAM: &str = "cannot wait for the program";
 
 /// How long a debugger may take to say where a process is.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,13 +44,86 @@ const MAX_SAID: usize = 1 << 20;
 
 /// Runs `GDB PROGRAM [ARGUMENT…]`.
 pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
-    let [gdb, program, arguments @ ..] = words else { bail!("no program to watch") };
+    let [gdb, words @ ..] = words else { bail!("no program to watch") };
+    let Watched { tracer, control } = begin(words, Pid::this())?;
+    loop {
+        match tracer.next_event().context(NO_PROGRAM)? {
+            Event::Crashed { pid, signal } => {
+                tell(&control, &look(gdb, pid, signal));
+                tracer.let_die(pid, signal);
+            }
+            end => return Ok(end_as(end)),
+        }
+    }
+}
+
+/// Runs `TRACER PROGRAM [ARGUMENT…]`: debuggers descend from that process.
+pub(crate) fn run_holding(words: &[OsString]) -> Result<ExitCode> {
+    let [tracer, words @ ..] = words else { bail!("no program to watch") };
+    let tracer = tracer.to_str().and_then(|text| text.parse().ok()).context("no tracer")?;
+    let Watched { tracer, control } = begin(words, Pid::from_raw(tracer))?;
+    let mut child_signals = SigSet::empty();
+    child_signals.add(Signal::SIGCHLD);
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let children = SignalFd::with_flags(&child_signals, flags).context("cannot wait")?;
+    let mut held: Vec<Held> = Vec::new();
+    loop {
+        while matches!(children.read_signal(), Ok(Some(_))) {}
+        while let Some(event) = tracer.poll_event().context(NO_PROGRAM)? {
+            let Event::Crashed { pid, signal } = event else { return Ok(end_as(event)) };
+            match tell(&control, &Crash::held(u8::try_from(signal).unwrap_or(0))) {
+                true => held.push(Held { process: Pidfd::open(pid).ok(), pid, signal }),
+                false => tracer.let_die(pid, signal),
+            }
+        }
+        let mut fds = vec![PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+        if !held.is_empty() {
+            fds.push(PollFd::new(control.as_fd(), PollFlags::POLLIN));
+        }
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        if !held.is_empty() && goes_on(&control) {
+            held.drain(..).for_each(|held| held.let_die(&tracer));
+        }
+    }
+}
+
+/// A process that has crashed.
+struct Held {
+    /// Whether that number is still its own.
+    process: Option<Pidfd>,
+    pid: Pid,
+    signal: i32,
+}
+
+impl Held {
+    fn let_die(self, tracer: &Tracer) {
+        // Somebody else may have ended it.
+        if self.process.is_none_or(|process| process.pid().is_some()) {
+            tracer.let_die(self.pid, self.signal);
+        }
+    }
+}
+
+/// Whether the manager has said that what is held goes on, or says nothing any more.
+fn goes_on(control: &UnixStream) -> bool {
+    !matches!(passing::receive(control), Ok(Passed::Nothing))
+}
+
+/// A program that runs.
+struct Watched {
+    tracer: Tracer,
+    control: UnixStream,
+}
+
+/// Starts the program, which descendants of `debuggers` may trace where that is restricted.
+fn begin(words: &[OsString], debuggers: Pid) -> Result<Watched> {
+    let [program, arguments @ ..] = words else { bail!("no program to watch") };
     // Signals for the group are the program's; it ends, and we with it.
     SigSet::all().thread_block().context("cannot block signals")?;
     let control = UnixStream::from(adopt_inherited(CONTROL).context("no control socket")?);
     let connection = connection(&control)?;
     let (held, gate) = UnixDatagram::pair().context("no socket")?;
-    let child = start(program, arguments, &held)?;
+    let child = start((program, arguments), &held, debuggers)?;
     drop(held);
     let tracer = Tracer::seize(child).context("cannot watch the program")?;
     // Nothing of it has escaped us so far: now it begins.
@@ -53,16 +134,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     for number in 0..2 {
         place_for_exec(null()?, number)?;
     }
-    loop {
-        match tracer.next_event().context("cannot wait for the program")? {
-            Event::Crashed { pid, signal } => {
-                tell(&control, look(gdb, pid, signal));
-                tracer.let_die(pid, signal);
-            }
-            Event::Exited(code) => return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-            Event::Killed(signal) => return Ok(end_by(signal)),
-        }
-    }
+    Ok(Watched { tracer, control })
 }
 
 /// The program's PMI connection. Waits for it.
@@ -79,7 +151,11 @@ fn connection(control: &UnixStream) -> Result<OwnedFd> {
 }
 
 /// Starts what becomes the program when it gets its PMI connection.
-fn start(program: &OsStr, arguments: &[OsString], held: &UnixDatagram) -> Result<Pid> {
+fn start(
+    (program, arguments): (&OsStr, &[OsString]),
+    held: &UnixDatagram,
+    debuggers: Pid,
+) -> Result<Pid> {
     const NUMBER: usize = 3;
     let words = [OsStr::new("mpd"), OsStr::new(crate::cli::HELD), program].into_iter();
     let words = words.chain(arguments.iter().map(OsString::as_os_str));
@@ -87,7 +163,7 @@ fn start(program: &OsStr, arguments: &[OsString], held: &UnixDatagram) -> Result
     let mut environment = own_environment();
     environment.push(format!("{SOCKET_VARIABLE}={NUMBER}").into_bytes());
     let mut spawn = Spawn::new(b"/proc/self/exe", words, environment)?;
-    spawn.in_our_group().die_with_parent().traced_by(Pid::this());
+    spawn.in_our_group().die_with_parent().traced_by(debuggers);
     let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
     let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), held.as_fd()];
     debug_assert_eq!(descriptors.len(), NUMBER + 1);
@@ -97,8 +173,7 @@ fn start(program: &OsStr, arguments: &[OsString], held: &UnixDatagram) -> Result
 
 /// Where the threads of the process are.
 fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
-    let mut crash =
-        Crash { signal: u8::try_from(signal).unwrap_or(0), stacks: Vec::new(), problem: None };
+    let mut crash = Crash { held: false, ..Crash::held(u8::try_from(signal).unwrap_or(0)) };
     match said(gdb, pid) {
         Ok(lines) => {
             for line in lines.lines() {
@@ -171,15 +246,20 @@ fn has_line(said: &[u8], begin: &[u8]) -> bool {
         .any(|line| line.starts_with(begin) && line.ends_with(b"\n"))
 }
 
-/// It fits into the socket's buffer; if not, the manager hears less.
-fn tell(control: &UnixStream, crash: Crash) {
-    let Ok(text) = serde_json::to_vec(&crash) else { return };
+/// It fits into the socket's buffer; if not, the manager hears less. Whether it hears all.
+fn tell(mut control: &UnixStream, crash: &Crash) -> bool {
+    let Ok(text) = serde_json::to_vec(crash) else { return false };
     let _ = control.set_nonblocking(true);
-    let _ = (&mut &*control).write_all(&text);
+    control.write_all(&text).is_ok()
 }
 
 /// Ends as the program did.
-fn end_by(signal: i32) -> ExitCode {
-    mpd_io::signals::die_of(signal);
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+fn end_as(end: Event) -> ExitCode {
+    match end {
+        Event::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Event::Killed(signal) | Event::Crashed { signal, .. } => {
+            mpd_io::signals::die_of(signal);
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+        }
+    }
 }

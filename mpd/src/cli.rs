@@ -141,10 +141,13 @@ pub(crate) struct Cli {
 
 /// Hidden roles whose words are those of others, options and all: `--debugger GDB PROGRAM [ARGUMENT…]`,
 /// `--debugger GDB --attach PID`, `--debuggee PROGRAM [ARGUMENT…]`, `--catch GDB PROGRAM [ARGUMENT…]`,
-/// `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`.
+/// `--hold TRACER PROGRAM [ARGUMENT…]`, `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`.
 pub(crate) const DEBUGGER: &str = "--debugger";
 pub(crate) const DEBUGGEE: &str = "--debuggee";
 pub(crate) const CATCHER: &str = "--catch";
+/// What a watcher of crashes is called among processes.
+pub(crate) const WATCHER_NAME: &str = "mpdcatch";
+pub(crate) const HOLDER: &str = "--hold";
 pub(crate) const HELD: &str = "--held";
 pub(crate) const SHM_USERS: &str = "--shm-users";
 

@@ -36,6 +36,9 @@ fn main() -> ExitCode {
     if let Some(words) = cli::words_behind(cli::CATCHER) {
         return exit_code(catch::run(&words));
     }
+    if let Some(words) = cli::words_behind(cli::HOLDER) {
+        return exit_code(catch::run_holding(&words));
+    }
     if let Some(words) = cli::words_behind(cli::SHM_USERS) {
         return exit_code(users::run(&words));
     }

@@ -40,7 +40,7 @@ impl Crashes {
     }
 }
 
-fn signal_name(number: u8) -> String {
+pub(crate) fn signal_name(number: u8) -> String {
     let signal = nix::sys::signal::Signal::try_from(i32::from(number));
     signal.map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }
@@ -56,11 +56,13 @@ mod tests {
             signal: 11,
             stacks: vec![format!("main at a.c:9\t{stack}")],
             problem: None,
+            held: false,
         };
         for rank in [3, 1, 2] {
             crashes.add(Rank(rank), &crash("work at a.c:3"));
         }
-        let unknown = Crash { signal: 6, stacks: Vec::new(), problem: Some("no gdb".into()) };
+        let unknown =
+            Crash { signal: 6, stacks: Vec::new(), problem: Some("no gdb".into()), held: false };
         crashes.add(Rank(0), &unknown);
         let lines: Vec<String> = crashes.lines().collect();
         assert_eq!(

@@ -74,7 +74,7 @@ pub(crate) const NOTES: [&str; 8] = [
 ];
 
 /// How a job is debugged, for the man page.
-pub(crate) const DEBUGGER: [&str; 12] = [
+pub(crate) const DEBUGGER: [&str; 13] = [
     "With -d (also -gdb, or as mpigdb) every rank runs under a gdb of its own on its host, and one prompt, \
      (mpigdb), stands for all: it appears when every addressed rank has answered. Any gdb command can be typed. \
      What the debuggers and the programs say has the ranks in front; what several say alike is shown once, as in \
@@ -103,7 +103,7 @@ pub(crate) const DEBUGGER: [&str; 12] = [
      them, as any signal would, with what comes of it for their job; run is refused. A second ^C offers to let the job go. \
      Whoever may attach to the processes on their hosts may do this. What is attached to is the process that the rank \
      was started as: if that is a script or a tool like valgrind, it is that one; use mpdlistjobs and gdb for its children. \
-     A job with -on-crash is traced already: in place of its ranks there are those that watch them.",
+     Ranks of a job with -on-crash are traced already, and cannot be attached to unless they crashed and are held.",
     "-stacks JOB (with -r, some ranks) attaches for a moment to each rank, and prints the calls of all threads as one \
      tree, each with the ranks that are in it: what leads to main and what goes on inside of libraries is left out, and \
      where a rank has several threads in a call, these are counted. -json prints the whole stacks: a list of calls, with \
@@ -114,6 +114,13 @@ pub(crate) const DEBUGGER: [&str; 12] = [
      mpirun prints that at the end of the job, ranks that crashed in one place together. Who handles such a signal is left \
      alone; exit codes, output, input and signals are as without. Until then nothing runs slower but the start, by a \
      process for each rank. -gdb-path names another gdb. It cannot be had together with -d or -pty.",
+    "On a terminal (input, output and errors, in the foreground, with a daemon on this host) such a process is held as it \
+     was instead, and the debugger opens at the ranks that crashed together (300 ms), as mpigdb -p JOB -r RANKS would, 64 at \
+     most. Keys are the debugger's then; what the other ranks print still appears. Ranks that crash meanwhile have a \
+     session of their own behind it, and can be attached to from another terminal at once. After quit the processes die \
+     of their signals, and the job ends as without, with -on-failure continue if it would. 'signal 0', twice, goes on behind the \
+     signal; continue does not. A limit of time, mpdkilljob and SIGTERM end what is held, too. -batch has stacks printed on a terminal \
+     as elsewhere.",
     "Where hosts restrict ptrace (Yama), ranks let the debuggers of their daemon attach; their children do not.",
 ];
 

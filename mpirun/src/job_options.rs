@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
-    Binding, Bytes, LabelFormat, MAX_RANKS, OnFailure, OutputSpec, PlacementSpec, RankOrder,
+    Binding, Bytes, LabelFormat, MAX_RANKS, OnCrash, OnFailure, OutputSpec, PlacementSpec,
+    RankOrder,
 };
 use mpd_proto::placement::spawn::SpawnPolicy;
 use mpd_proto::{Rank, RankSet};
@@ -91,6 +92,7 @@ pub struct JobOptions {
     binding: Once<Binding>,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) dry_run: bool,
+    debug_batch: bool,
     ecfn: Once<PathBuf>,
     errfile: Once<LabelFormat>,
     exclude: Vec<String>,
@@ -153,6 +155,7 @@ impl JobOptions {
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
             Key::Merge => self.merge = true,
             Key::NoLocal => self.exclude.push("localhost".into()),
+            Key::DebugBatch => self.debug_batch = true,
             Key::DebugPath => {
                 self.gdb.set(setting.nonempty()?.as_bytes().to_vec(), setting)?;
             }
@@ -257,10 +260,10 @@ impl JobOptions {
         }
     }
 
-    /// The debugger that says where a rank was that crashes, if one is to.
-    pub fn on_crash(&self) -> Option<Bytes> {
+    /// What is done about ranks that crash; they are held only if somebody can look.
+    pub fn on_crash(&self) -> Option<OnCrash> {
         let gdb = || self.gdb.get().cloned().unwrap_or_else(|| b"gdb".to_vec());
-        self.on_crash.get().map(|()| gdb())
+        self.on_crash.get().map(|()| OnCrash { gdb: gdb(), hold: !self.debug_batch })
     }
 
     /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.

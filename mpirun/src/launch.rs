@@ -62,6 +62,8 @@ pub fn submit(
         Some(conn) => (conn, Private::default()),
         None => {
             job.spec.placement.hosts.append(&mut job.demand.allocated);
+            // A debugger would not find the job.
+            job.spec.on_crash.iter_mut().for_each(|on_crash| on_crash.hold = false);
             match private::start(&job.demand, job.verbose, signals)? {
                 Started::Up(conn, private) => (conn, private),
                 Started::Interrupted(signal) => return Ok(Submission::Interrupted(signal)),

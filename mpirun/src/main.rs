@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use mpd_io::clock::wall;
+use mpd_io::terminal;
 use mpd_proto::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
@@ -57,6 +58,10 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     }
     // A tool that controls us attaches to the ranks before they leave MPI_Init.
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
+    if let Some(on_crash) = &mut job.spec.on_crash {
+        // Else nobody could look, or somebody does already.
+        on_crash.hold &= !job.spec.hold && terminal::is_ours();
+    }
     let mut signals = session::catch_signals()?;
     job.numbers = job.target.take().map(|target| target.aim(&mut job.spec)).transpose()?;
     let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;

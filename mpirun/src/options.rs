@@ -421,7 +421,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Debugger, Key::StacksJson, &["json"], &[],
         "with -stacks: print the whole stacks, as JSON"),
     opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
-        "if ranks crash, say at the end where they were; a debugger is there only then"),
+        "if ranks crash: on a terminal, open a debugger at them, else (and with -batch) say at the end where they were"),
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),

@@ -6,8 +6,8 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path};
 
-use mpd_proto::RankSet;
 use mpd_proto::job::{Argset, JobSpec};
+use mpd_proto::{Rank, RankSet};
 use serde_json::json;
 
 /// The processes, as far as they were told.
@@ -42,8 +42,15 @@ impl Processes {
         self.is_whole() && !was_whole
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether all are known.
+    pub const fn is_whole(&self) -> bool {
         self.known == self.ranks.len()
+    }
+
+    /// Where a rank runs, if that was told.
+    pub fn host_of(&self, rank: Rank) -> Option<&str> {
+        let &(host, pid) = self.ranks.get(rank.index())?;
+        self.hosts.get(host).filter(|_| pid != 0).map(String::as_str)
     }
 
     /// By rank: the numbers of its host and of its argset, and its process id.

@@ -3,14 +3,15 @@
 //! The process around it ([`crate::session`]) owns the descriptors. Standard output and error of the
 //! ranks do not pass through here: the root manager writes them to our descriptors itself.
 
-use crate::crashes::Crashes;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
-use mpd_proto::{JobId, Rank, Time};
+use mpd_proto::{JobId, Rank, RankSet, Time};
 
+use crate::crashes::Crashes;
+use crate::held::Held;
 use crate::processes::Processes;
 use crate::trace::{Hops, Timeline};
 
@@ -52,6 +53,8 @@ pub enum Output {
     ShowProcesses,
     /// Show that the job is being ended, and why.
     ShowAbort(String),
+    /// Open the debugger at these ranks, which crashed and are held, and come back with [`Run::debugged`].
+    Debug(RankSet),
     /// Stop this process, and come back with [`Run::continued`].
     Stop,
     /// A line for the user, without the program's name in front.
@@ -109,6 +112,8 @@ pub struct Run {
     processes: Processes,
     timeline: Timeline,
     crashes: Crashes,
+    /// Those that the debugger is to open at.
+    crashed: Held,
     finished: bool,
     /// What is to be said once the manager listens.
     held: Vec<JobInput>,
@@ -132,6 +137,7 @@ impl Run {
             ends: Vec::new(),
             timeline: Timeline::default(),
             crashes: Crashes::default(),
+            crashed: Held::default(),
             finished: false,
             held: Vec::new(),
             outputs: VecDeque::new(),
@@ -177,14 +183,38 @@ impl Run {
 
     /// Tells a failure whose time has come.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.poll_timeout().is_some_and(|at| at <= now) {
+        if self.untold.as_ref().is_some_and(|(at, _)| *at <= now) {
             self.tell();
+        }
+        // Before all were started the ring cannot say where they are.
+        if self.processes.is_whole()
+            && let Some(opening) = self.crashed.open(now, &self.processes)
+        {
+            let end = if self.settings.goes_on { "the job goes on" } else { "the job ends" };
+            let text = format!("the debugger opens there, {end} when you quit it (q)");
+            self.outputs.push_back(Output::Print(format!("{}; {text}", opening.who)));
+            self.outputs.push_back(Output::Debug(opening.ranks));
+        }
+    }
+
+    /// The debugger of [`Output::Debug`] was left, or could not be had.
+    pub fn debugged(&mut self, now: Time, could_be_had: bool) {
+        if self.crashed.close(now, could_be_had, self.settings.goes_on) {
+            self.outputs.push_back(Output::Send(JobInput::GoOn));
+        }
+    }
+
+    /// The job is about to end: nobody is to look at what is held, unless somebody does already.
+    fn forget_crashed(&mut self) {
+        if self.crashed.forget() {
+            self.outputs.push_back(Output::Send(JobInput::GoOn));
         }
     }
 
     /// When [`Run::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.untold.as_ref().map(|(at, _)| *at)
+        let opening = self.crashed.due().filter(|_| self.processes.is_whole());
+        [self.untold.as_ref().map(|(at, _)| *at), opening].into_iter().flatten().min()
     }
 
     /// The next thing to do.
@@ -261,6 +291,11 @@ impl Run {
             // The debugger has asked for it.
             JobNews::StdinUnwanted => self.stdin_wanted = false,
             JobNews::Restarted => {}
+            JobNews::Crashed { rank, crash } if crash.held => {
+                if self.crashed.add(now, rank, crash.signal) {
+                    self.outputs.push_back(Output::Send(JobInput::GoOn));
+                }
+            }
             JobNews::Crashed { rank, crash } => self.crashes.add(rank, &crash),
             JobNews::Suspended => {
                 // We go on beside a program that stops: nobody would wake us when it is killed.
@@ -271,6 +306,7 @@ impl Run {
             JobNews::Failed { host, failure } => {
                 if !self.settings.goes_on || !matches!(failure.bare(), Failure::Rank { .. }) {
                     self.outputs.push_back(Output::ShowAbort(self.told(&failure)));
+                    self.forget_crashed();
                 }
                 self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
                 if self.is_worth_telling(&failure) {
@@ -333,6 +369,7 @@ impl Run {
     }
 
     fn finish(&mut self, code: u8) {
+        let _ = self.crashed.forget();
         self.tell();
         self.ends.sort_unstable_by_key(|ended| ended.rank);
         self.finished = true;
@@ -344,6 +381,15 @@ impl Run {
         if self.settings.adopted && matches!(signal, SIGINT | SIGQUIT | SIGHUP | SIGWINCH) {
             // The terminal has sent it to the program, too, which decides what becomes of it.
             return;
+        }
+        if self.crashed.is_any() && matches!(signal, SIGTSTP | SIGCONT) {
+            // Whatever is held would go on with the others.
+            self.just_continued = false;
+            self.outputs.extend((signal == SIGTSTP).then_some(Output::Stop));
+            return;
+        }
+        if matches!(signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
+            self.forget_crashed();
         }
         let input = match signal {
             SIGINT => JobInput::Interrupt,
@@ -463,6 +509,40 @@ mod tests {
         let shown = [Output::ShowProcesses, Output::Send(JobInput::GoOn)];
         assert_eq!(told(&mut run, told_of(0)), shown);
         assert_eq!(told(&mut run, told_of(0)), []);
+    }
+
+    fn held(rank: u32) -> Input {
+        let crash = mpd_proto::job::Crash::held(11);
+        Input::News(JobNews::Crashed { rank: Rank(rank), crash })
+    }
+
+    #[test]
+    fn the_debugger_opens_at_crashed_ranks_and_what_is_held_dies_when_it_is_left() {
+        let mut run = run(1);
+        assert_eq!(told(&mut run, held(0)), []);
+        assert_eq!(run.poll_timeout(), None, "the ring does not know the rank yet");
+        let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+        let ranks = RankSet::below(1);
+        let processes = JobNews::Processes { host, ranks: ranks.clone(), pids: vec![7] };
+        told(&mut run, Input::News(processes));
+        run.handle_timeout(run.poll_timeout().unwrap());
+        let who = "rank 0 of host h1: SIGSEGV; the debugger opens there, the job ends when you quit it (q)";
+        assert_eq!(run.poll_output(), Some(Output::Print(who.into())));
+        assert_eq!(run.poll_output(), Some(Output::Debug(ranks)));
+        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop], "the job is not");
+        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
+        run.debugged(Time::ZERO, true);
+        assert_eq!(run.poll_output(), Some(Output::Send(JobInput::GoOn)));
+    }
+
+    #[test]
+    fn no_debugger_opens_where_the_job_is_about_to_end() {
+        for end in [Input::Signal(SIGINT), failed(RankEnd::Exited(7))] {
+            let mut run = run(2);
+            assert_eq!(told(&mut run, held(0)), []);
+            assert!(told(&mut run, end).contains(&Output::Send(JobInput::GoOn)));
+            assert_eq!(told(&mut run, held(1)), [Output::Send(JobInput::GoOn)]);
+        }
     }
 
     #[test]

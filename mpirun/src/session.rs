@@ -17,6 +17,7 @@ use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
 use mpd_io::watch::watch;
+use mpd_proto::RankSet;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
@@ -26,12 +27,14 @@ use crate::cli::Run as Job;
 use crate::debug::{self, Beside, Order};
 use crate::launch::Submitted;
 use crate::messages::{Messages, RETRY};
+use crate::opened::Opened;
 use crate::run::{Input, Output, Run, Settings};
 use crate::{mpir, processes};
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const STDIN: Token = Token(2);
+const OPENED: Token = Token(3);
 
 /// How often a terminal that is not ours is looked at again while input waits in it.
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
@@ -86,6 +89,10 @@ struct Session<'a> {
     code: Option<u8>,
     /// What is there beside if the job is debugged.
     desk: Option<Box<dyn Beside>>,
+    /// Ranks that the debugger is to be opened at when the terminal is ours.
+    to_open: Option<RankSet>,
+    /// The debugger that has the terminal.
+    opened: Option<Opened>,
 }
 
 /// Accompanies the job to its end.
@@ -132,9 +139,11 @@ pub fn accompany(
         stdin_ready: true,
         code: None,
         desk: desk.transpose()?,
+        to_open: None,
+        opened: None,
     };
     session.register(wants_stdin)?;
-    while session.code.is_none() {
+    while session.code.is_none() || session.opened.is_some() {
         session.turn()?;
     }
     session.wait_for_close();
@@ -190,6 +199,9 @@ impl Session<'_> {
                 // Nobody could wake us.
                 continue;
             }
+            if self.opened.is_some() && self.leave_to_debugger(signal) {
+                continue;
+            }
             let size = self.has_pty.then(pty::own_size).flatten();
             let input = match (signal, size) {
                 _ if gone => Input::TerminalGone,
@@ -217,8 +229,10 @@ impl Session<'_> {
         self.serve_desk();
         self.run.handle_timeout(self.clock.now());
         self.perform();
+        self.look_after_debugger();
+        self.perform();
         self.messages.flush();
-        if self.conn.flush().is_err() {
+        if !self.closed && self.conn.flush().is_err() {
             // What the manager said last is still to be read.
             self.conn_ready = true;
         }
@@ -231,6 +245,7 @@ impl Session<'_> {
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
         waits.push(self.messages.is_waiting().then_some(RETRY));
+        waits.push(self.to_open.is_some().then_some(BACKGROUND_INTERVAL));
         if let Some((due, wait)) = self.desk.as_ref().map(|desk| desk.wait()) {
             waits.extend([due.map(|at| self.clock.until(at)), wait]);
         }
@@ -242,7 +257,7 @@ impl Session<'_> {
     }
 
     fn can_feed(&self) -> bool {
-        self.stdin_ready && self.run.stdin_credit() > 0
+        self.stdin_ready && self.opened.is_none() && self.run.stdin_credit() > 0
     }
 
     /// Reads standard input as far as there is credit.
@@ -343,6 +358,12 @@ impl Session<'_> {
                     Some(desk) => desk.note(&text),
                     None => self.messages.print(&text),
                 },
+                Output::Debug(ranks) => {
+                    if !terminal::is_ours() {
+                        self.messages.print("it waits for the foreground (fg)");
+                    }
+                    self.to_open = Some(ranks);
+                }
                 Output::Finish(code) => self.code = Some(code),
                 Output::Leave(code) => {
                     self.conn.finish();
@@ -355,6 +376,49 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// What the terminal sends while a debugger is open is for that; what ends us, ends it, too.
+    fn leave_to_debugger(&self, signal: i32) -> bool {
+        match signal {
+            libc::SIGTSTP => {
+                // The shell waits for us to stop with it.
+                let _ = raise(Signal::SIGSTOP);
+                true
+            }
+            libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH | libc::SIGCONT => true,
+            libc::SIGTERM | libc::SIGHUP => {
+                self.opened.iter().for_each(Opened::end);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Opens the debugger as soon as the terminal is ours, and sees when it has ended.
+    fn look_after_debugger(&mut self) {
+        if let Some(could_be_had) = self.opened.as_ref().and_then(Opened::has_ended) {
+            self.opened = None;
+            self.run.debugged(self.clock.now(), could_be_had);
+        }
+        if self.opened.is_some() || self.code.is_some() || !terminal::is_ours() {
+            return;
+        }
+        let Some(ranks) = self.to_open.take() else { return };
+        if let Err(error) = self.open_debugger(&ranks) {
+            self.messages.print(&format!("cannot open the debugger: {error:#}"));
+            self.run.debugged(self.clock.now(), false);
+        }
+    }
+
+    fn open_debugger(&mut self, ranks: &RankSet) -> Result<()> {
+        let (job, _) = self.run.job().context("there is no job yet")?;
+        let on_crash = self.job.spec.on_crash.as_ref().context("nobody wants one")?;
+        self.messages.flush();
+        let opened = Opened::at(job, ranks, &on_crash.gdb)?;
+        watch(self.poll.registry(), opened.as_raw_fd(), OPENED, Watch::READABLE)?;
+        self.opened = Some(opened);
+        Ok(())
     }
 
     /// To debuggers, at whose breakpoint this may wait, and in a file.

@@ -1,4 +1,4 @@
-//! `mpirun -on-crash gdb`: where ranks were that crash, and nothing else is different.
+//! `mpirun -on-crash gdb`: where ranks were that crash, and nothing else is different, unless a user sits there.
 
 use nix::sys::signal::Signal;
 
@@ -22,6 +22,9 @@ macro_rules! crasher {
         }
     };
 }
+
+// Behind the macro, which it uses.
+mod opened;
 
 fn caught(suite: &Suite, ranks: &str) -> Run {
     suite.mpirun(["-n", ranks, "-on-crash", "gdb"]).deadline(120)

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::spec::{
     Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
@@ -14,7 +15,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +53,7 @@ impl JobSpec {
         w.choice(&SpawnPolicy::ALL, self.spawn_policy);
         w.flag(self.adopted);
         Debug::encode(self.debug.as_ref(), &mut w);
-        w.option(self.on_crash.as_deref());
+        OnCrash::encode(self.on_crash.as_ref(), &mut w);
         w.flag(self.hold);
         w.u32(self.environments.len());
         for environment in &self.environments {
@@ -99,7 +100,7 @@ impl JobSpec {
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let adopted = r.flag()?;
         let debug = Debug::decode(&mut r)?;
-        let on_crash = r.option()?;
+        let on_crash = OnCrash::decode(&mut r)?;
         let hold = r.flag()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -224,7 +225,7 @@ impl Writer {
         self.0.push(n);
     }
 
-    fn flag(&mut self, yes: bool) {
+    pub(super) fn flag(&mut self, yes: bool) {
         self.u8(u8::from(yes));
     }
 
@@ -338,7 +339,7 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn option(&mut self) -> Result<Option<Bytes>, InvalidSpec> {
+    pub(super) fn option(&mut self) -> Result<Option<Bytes>, InvalidSpec> {
         if self.flag()? { self.bytes().map(Some) } else { Ok(None) }
     }
 
@@ -426,7 +427,7 @@ mod tests {
             spawn_policy: SpawnPolicy::Pack,
             adopted: true,
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
-            on_crash: Some(b"gdb".to_vec()),
+            on_crash: Some(OnCrash { gdb: b"gdb".to_vec(), hold: true }),
             hold: true,
         }
     }

@@ -13,7 +13,7 @@ mod wish;
 mod world;
 
 pub use codec::InvalidSpec;
-pub use crash::{Crash, MAX_STACK, MAX_STACKS};
+pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
 pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};

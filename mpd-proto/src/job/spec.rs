@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::hosts::MAX_HOSTS;
 use crate::id::Rank;
+use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
 use crate::placement::spawn::SpawnPolicy;
@@ -63,8 +64,8 @@ pub struct JobSpec {
     pub adopted: bool,
     /// The debugger that the ranks run under.
     pub debug: Option<Debug>,
-    /// Programs that crash are caught, and this debugger says where they were.
-    pub on_crash: Option<Bytes>,
+    /// Programs that crash are caught.
+    pub on_crash: Option<OnCrash>,
     /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
     /// meanwhile.
     pub hold: bool,

@@ -114,7 +114,7 @@ pub enum Input {
     Suspend,
     /// `fg`.
     Resume,
-    /// The console holds the job no longer.
+    /// The console holds the job no longer, or what has crashed of it.
     GoOn,
     /// The console's connection closed.
     ConsoleLost,
@@ -204,7 +204,7 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
-    /// Ranks that were held may speak PMI.
+    /// Ranks that were held may speak PMI; those that crashed and are held now die.
     LetGo,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,

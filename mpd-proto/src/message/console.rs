@@ -321,7 +321,7 @@ pub enum JobInput {
     /// The programs of a job that is debugged have ended and are to be started once more: answered by
     /// [`JobNews::Restarted`].
     Restart,
-    /// Of a job whose specification holds it: it goes on.
+    /// Of a job whose specification holds it, or what crashes of it: what is held now goes on.
     GoOn,
 }
 

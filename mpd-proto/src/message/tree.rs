@@ -175,7 +175,7 @@ pub enum Down {
     },
     /// Let every process continue.
     Continue,
-    /// Ranks that were held may speak PMI.
+    /// Ranks that were held may speak PMI; those that crashed and are held now die.
     GoOn,
     /// Kill every process; answered by [`Up::Gone`].
     Kill,

@@ -6,6 +6,7 @@
 
 mod gdb;
 mod interrupt;
+mod target;
 pub(crate) mod wrapper;
 
 use std::ffi::OsString;
@@ -65,7 +66,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
         (name.as_bytes().to_vec(), value)
     };
     let setup = Setup {
-        attach: debuggee.process(),
+        attach: debuggee.process().map(target::of).transpose()?,
         terminal: terminal.slave.as_os_str().as_bytes().to_vec(),
         wrapper: Gdb::wrapper().into_bytes(),
         variables: SET_BY_GDB.map(variable).into(),

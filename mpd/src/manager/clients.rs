@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::spawn::{Extra, Spawn, SpawnError};
-use mpd_proto::job::{JobSpec, RankEnd};
+use mpd_proto::job::{JobSpec, OnCrash, RankEnd};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -19,6 +19,7 @@ use pmi_proto::{Facts, Session};
 use super::adopted::Adopted;
 use super::debug::{Driver, connect};
 use super::start::PMI_FD;
+use super::watch::Watcher;
 
 /// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
 const PIPE_BYTES: i32 = 256 * 1024;
@@ -27,8 +28,8 @@ const PIPE_BYTES: i32 = 256 * 1024;
 /// tiny.
 pub(crate) const MAX_RANKS_ENLARGED: usize = 32;
 
-/// Tokens per rank: stdin, stdout, stderr, PMI.
-pub(crate) const TOKENS: usize = 4;
+/// Tokens per rank: stdin, stdout, stderr, PMI, watcher.
+pub(crate) const TOKENS: usize = 5;
 
 /// Which descriptor of a rank an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub(crate) enum End {
     Stdin,
     Output(Stream),
     Pmi,
+    Watcher,
 }
 
 impl End {
@@ -44,7 +46,8 @@ impl End {
             0 => Self::Stdin,
             1 => Self::Output(Stream::Out),
             2 => Self::Output(Stream::Err),
-            _ => Self::Pmi,
+            3 => Self::Pmi,
+            _ => Self::Watcher,
         }
     }
 
@@ -54,6 +57,7 @@ impl End {
             Self::Output(Stream::Out) => 1,
             Self::Output(Stream::Err) => 2,
             Self::Pmi => 3,
+            Self::Watcher => 4,
         }
     }
 }
@@ -105,8 +109,8 @@ pub(crate) struct Client {
     pub(crate) pmi: Pmi,
     /// If it is the driver of a debugger.
     pub(crate) driver: Option<Driver>,
-    /// If it is watched: where the watcher says what it found.
-    pub(crate) watcher: Option<UnixStream>,
+    /// If it is watched.
+    pub(crate) watcher: Option<Watcher>,
 }
 
 /// What stands between a rank's manager and its program, and hands it its PMI connection.
@@ -115,6 +119,8 @@ pub(crate) enum Front {
     Nothing,
     Debugger,
     Watcher,
+    /// A watcher that holds what crashes.
+    Holder,
 }
 
 impl Front {
@@ -123,6 +129,7 @@ impl Front {
         match spec {
             _ if !is_first => Self::Nothing,
             JobSpec { debug: Some(_), .. } => Self::Debugger,
+            JobSpec { on_crash: Some(OnCrash { hold: true, .. }), .. } => Self::Holder,
             JobSpec { on_crash: Some(_), .. } => Self::Watcher,
             _ => Self::Nothing,
         }
@@ -241,7 +248,13 @@ impl Client {
             let control = std::mem::replace(&mut pmi, program);
             match front {
                 Front::Debugger => self.driver = Some(Driver::new(control)),
-                Front::Watcher | Front::Nothing => self.watcher = Some(control),
+                Front::Watcher | Front::Holder | Front::Nothing => {
+                    let watcher = Watcher::new(control)?;
+                    if front == Front::Holder {
+                        watch(watcher.descriptor(), End::Watcher, Interest::READABLE)?;
+                    }
+                    self.watcher = Some(watcher);
+                }
             }
         }
         self.watch_pmi(registry, first_token, pmi)?;

@@ -41,6 +41,7 @@ impl Process {
     fn note_client_event(&mut self, rank: Rank, end: End, event: &Event) {
         let Some(client) = self.clients.get_mut(rank) else { return };
         match end {
+            End::Watcher => self.hear_watcher(rank),
             End::Stdin if client.driver.is_some() => client.flush_commands(),
             End::Stdin => self.feed_one(Receiver::Rank(rank)),
             End::Output(stream) => {
@@ -188,7 +189,7 @@ impl Process {
         };
         // What it said last counts: it may have finalized just before.
         self.serve_pmi_to_the_end(rank);
-        self.hear_watcher(rank);
+        self.end_watcher(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
         self.end_span(Phase::Run, Some(rank));

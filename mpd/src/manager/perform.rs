@@ -54,6 +54,7 @@ impl Process {
             Output::LetGo => {
                 self.held = false;
                 self.talking.extend(self.clients.started().map(|(rank, _)| rank));
+                self.let_crashed_go();
             }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),

@@ -140,8 +140,8 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
     let is_fed = |rank| spec.stdin_switch || spec.debug.is_some() || spec.stdin.contains(rank);
     let fed = ranks.iter().filter(|&&rank| is_fed(rank)).count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
-    let debugged = u64::from(spec.debug.is_some());
-    let per_rank = 3 + debugged + files.filter(|f| f.names(b'r')).count() as u64;
+    let fronted = u64::from(spec.debug.is_some() || spec.on_crash.is_some());
+    let per_rank = 3 + fronted + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
@@ -209,7 +209,7 @@ fn for_intel(
 
 /// Debuggers that are attached to the job are children of another manager, and descend from the daemon; not
 /// from one that was started later, after the death of ours.
-fn tracer(daemon: Pid) -> Pid {
+pub(super) fn tracer(daemon: Pid) -> Pid {
     if Pid::parent() == daemon { daemon } else { Pid::this() }
 }
 

@@ -1,6 +1,8 @@
-//! Ranks whose crash is caught: what their watcher has found is told before their end is.
+//! Ranks whose crash is caught: what their watcher has found is told before their end. Where what crashes is
+//! held, it is told at once, and the watcher waits for our word.
 
-use std::io::Read as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mpd_proto::Rank;
@@ -10,32 +12,131 @@ use mpd_proto::manager::Input;
 use super::Process;
 
 /// Most bytes that a watcher may say.
-const MAX_SAID: u64 = 1 << 20;
+const MAX_SAID: usize = 1 << 20;
 
-/// Most crashes of one rank, and of all ranks of a host, that are told: each is some kilobytes.
+/// Most crashes of one rank, and of all ranks of a host, that are told: each is some kilobytes, or few bytes of
+/// one that is held.
 const MAX_CRASHES: usize = 4;
 const MAX_TOLD: u32 = 64;
 
+/// What lets go what a watcher holds.
+const GO_ON: &[u8] = b"G";
+
+/// The manager's side of a watcher.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    control: UnixStream,
+    /// Said, and not told yet.
+    said: Vec<u8>,
+    /// How much it has said.
+    bytes: usize,
+    told: usize,
+    /// It holds something.
+    holds: bool,
+}
+
+impl Watcher {
+    /// That of a rank. What it says can be read whenever something is there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new(control: UnixStream) -> io::Result<Self> {
+        control.set_nonblocking(true)?;
+        Ok(Self { control, said: Vec::new(), bytes: 0, told: 0, holds: false })
+    }
+
+    /// Where it says something.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.control.as_raw_fd()
+    }
+
+    /// Reads what there is, and takes out of it what is complete.
+    fn hear(&mut self) -> Vec<Crash> {
+        let mut buffer = [0; 4096];
+        while self.bytes < MAX_SAID {
+            match self.control.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.bytes += count;
+                    self.said.extend_from_slice(&buffer[..count]);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let mut words = serde_json::Deserializer::from_slice(&self.said).into_iter::<Crash>();
+        let crashes: Vec<Crash> = words.by_ref().map_while(Result::ok).collect();
+        // Where the first one stands that is not whole yet.
+        let whole = words.byte_offset();
+        self.said.drain(..whole);
+        self.holds |= crashes.iter().any(|crash| crash.held);
+        let left = MAX_CRASHES.saturating_sub(self.told);
+        self.told += crashes.len();
+        crashes.into_iter().take(left).collect()
+    }
+
+    /// Lets go what it holds.
+    fn go_on(&mut self) {
+        if std::mem::take(&mut self.holds) {
+            // It waits for nothing else; if it is gone, so is what it held.
+            let _ = self.control.write(GO_ON);
+        }
+    }
+}
+
 impl Process {
-    /// The rank's watcher has ended: what had it found?
+    /// What has the rank's watcher found?
     pub(super) fn hear_watcher(&mut self, rank: Rank) {
-        let watcher = self.clients.get_mut(rank).and_then(|client| client.watcher.take());
-        for mut crash in watcher.iter().flat_map(crashes) {
-            if self.crashes < MAX_TOLD {
-                self.crashes += 1;
+        let watcher = self.clients.get_mut(rank).and_then(|client| client.watcher.as_mut());
+        for mut crash in watcher.map(Watcher::hear).unwrap_or_default() {
+            if crash.held || self.crashes < MAX_TOLD {
+                self.crashes += u32::from(!crash.held);
                 crash.shorten();
                 self.tell(Input::Crashed(rank, crash));
             }
         }
     }
+
+    /// The rank's watcher has ended.
+    pub(super) fn end_watcher(&mut self, rank: Rank) {
+        self.hear_watcher(rank);
+        if let Some(client) = self.clients.get_mut(rank) {
+            client.watcher = None;
+        }
+    }
+
+    /// What has crashed here and is held may die.
+    pub(super) fn let_crashed_go(&mut self) {
+        let ranks: Vec<Rank> = self.clients.started().map(|(rank, _)| rank).collect();
+        for rank in ranks {
+            let watcher = self.clients.get_mut(rank).and_then(|client| client.watcher.as_mut());
+            watcher.into_iter().for_each(Watcher::go_on);
+        }
+    }
 }
 
-/// What was said before the end.
-fn crashes(watcher: &UnixStream) -> Vec<Crash> {
-    let mut said = Vec::new();
-    let _ = watcher.set_nonblocking(true);
-    // What there is, up to the end or not.
-    let _ = watcher.take(MAX_SAID).read_to_end(&mut said);
-    let crashes = serde_json::Deserializer::from_slice(&said).into_iter();
-    crashes.map_while(Result::ok).take(MAX_CRASHES).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_told_once_it_is_whole_and_what_is_held_is_let_go_once() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let mut watcher = Watcher::new(ours).unwrap();
+        let text = serde_json::to_vec(&Crash::held(11)).unwrap();
+        theirs.write_all(&text[..5]).unwrap();
+        assert_eq!(watcher.hear(), []);
+        watcher.go_on();
+        let mut buffer = [0; 8];
+        assert!(theirs.read(&mut buffer).is_err(), "it holds nothing that we know of");
+        theirs.write_all(&text[5..]).unwrap();
+        theirs.write_all(&text).unwrap();
+        assert_eq!(watcher.hear(), [Crash::held(11), Crash::held(11)]);
+        assert_eq!(watcher.hear(), []);
+        (0..2).for_each(|_| watcher.go_on());
+        assert_eq!(theirs.read(&mut buffer).unwrap(), 1);
+        (0..9).for_each(|_| theirs.write_all(&text).unwrap());
+        assert_eq!(watcher.hear().len(), MAX_CRASHES - 2);
+    }
 }

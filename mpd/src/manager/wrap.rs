@@ -1,9 +1,10 @@
 //! What is executed for a rank: its program, or something in front of it that starts it.
 
 use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Bytes, Debug, Failure};
+use mpd_proto::job::{Argset, Bytes, Debug, Failure, OnCrash};
 
-use super::start::{WINDOW_FD, Whose};
+use super::start::{self, WINDOW_FD, Whose};
+use crate::cli::{CATCHER, HOLDER, WATCHER_NAME};
 use mpd_io::locate::{self, Program};
 
 /// This executable, in another role.
@@ -34,8 +35,8 @@ pub(super) fn words(
         return debugged(debug, argset, (rank, program));
     }
     let words = plain(argset, program);
-    if let Some(gdb) = spec.on_crash.as_ref().filter(|_| first) {
-        return watched(gdb, argset, words);
+    if let Some(on_crash) = spec.on_crash.as_ref().filter(|_| first) {
+        return watched((whose, on_crash), argset, words);
     }
     match argset.pty {
         Some(size) => on_terminal(size, words),
@@ -66,11 +67,20 @@ fn debugged(
     Ok(Words { path: OURSELVES.to_vec(), argv, script: false })
 }
 
-/// This executable, which starts the program and looks where it crashes.
-fn watched(gdb: &[u8], argset: &Argset, words: Words) -> Result<Words, Failure> {
-    let gdb = debugger(gdb, argset)?;
+/// This executable, which starts the program and looks where it crashes, or holds it then.
+fn watched(
+    (whose, on_crash): (Whose<'_>, &OnCrash),
+    argset: &Argset,
+    words: Words,
+) -> Result<Words, Failure> {
+    // Whoever looks needs it, too.
+    let gdb = debugger(&on_crash.gdb, argset)?;
     let Words { path, argv, script } = words;
-    let mut front = vec![b"mpdcatch".to_vec(), b"--catch".to_vec(), gdb];
+    let (role, whose) = match on_crash.hold {
+        true => (HOLDER, start::tracer(whose.daemon).to_string().into_bytes()),
+        false => (CATCHER, gdb),
+    };
+    let mut front = vec![WATCHER_NAME.into(), role.into(), whose];
     if script {
         front.push(b"/bin/sh".to_vec());
     }

@@ -97,7 +97,8 @@ impl Wish {
         let has = |key| all().any(|setting| setting.opt.key == key);
         if !has(Key::Debug) {
             // A crash is looked at with it, too.
-            let foreign = |key| is_own(key) && !(key == Key::DebugPath && has(Key::OnCrash));
+            let looks = |key| matches!(key, Key::DebugPath | Key::DebugBatch);
+            let foreign = |key| is_own(key) && !(looks(key) && has(Key::OnCrash));
             return match all().find(|setting| foreign(setting.opt.key)) {
                 Some(setting) => Err(Usage::syntax(format!(
                     "{} is for the debugger: it needs {}",

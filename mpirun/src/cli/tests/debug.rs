@@ -93,10 +93,13 @@ fn stacks_are_taken_without_the_users_settings() {
 
 #[test]
 fn crashes_are_looked_at_with_a_debugger_that_can_be_named() {
-    let gdb = |line| spec(line).on_crash;
+    let gdb = |line| spec(line).on_crash.map(|on_crash| on_crash.gdb);
     assert_eq!(gdb("a"), None);
     assert_eq!(gdb("-on-crash gdb a").as_deref(), Some(&b"gdb"[..]));
     assert_eq!(gdb("--on-crash=gdb -gdb-path /opt/gdb a").as_deref(), Some(&b"/opt/gdb"[..]));
+    let hold = |line| spec(line).on_crash.map(|on_crash| on_crash.hold);
+    assert_eq!(hold("-on-crash gdb a"), Some(true));
+    assert_eq!(hold("-on-crash gdb -batch a"), Some(false));
     assert_eq!(problem("-on-crash core a"), "-on-crash core: it must be 'gdb'");
     assert_eq!(problem("-d -on-crash gdb a"), "-on-crash makes no sense with -d");
     assert_eq!(problem("-on-crash gdb -pty a"), "-on-crash makes no sense with -pty");
