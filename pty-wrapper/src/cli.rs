@@ -19,7 +19,7 @@ use mpd_io::pty::{Size, size_of_environment};
 /// in raw mode, where every byte is data, nothing can tell the end. If standard output is no terminal, lines
 /// end as they are written, in a line feed.
 ///
-/// Signals go to the foreground of the new terminal. When the terminal at standard input or the reader of
+/// Signals go to the foreground of the new terminal, real-time ones too. When the terminal at standard input or the reader of
 /// standard output vanishes, the new terminal does.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "pty", version, after_help = CODES)]

@@ -192,12 +192,19 @@ fn signals_go_to_the_foreground_of_the_new_terminal() {
     running.shows("one");
     running.send(Signal::SIGUSR2);
     running.wait().code(5);
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+    for signal in
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGALRM, Signal::SIGXCPU]
+    {
         let running = shell(&suite, "echo ready; exec sleep 60").start();
         running.shows("ready");
         running.send(signal);
         running.wait().ended_by(signal);
     }
+    let script =
+        "trap 'echo forty; exit 5' 40; echo ready; kill -40 $PPID; while :; do read x; done";
+    let output = pty(&suite, ["bash", "-c", script]).input_pipe().start();
+    output.shows("forty");
+    output.wait().code(5);
     let running = shell(&suite, "echo ready; exec sleep 60").start();
     running.shows("ready");
     running.send(Signal::SIGTSTP);
