@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::raw;
@@ -54,8 +53,8 @@ impl Pidfd {
     ///
     /// # Errors
     /// It is gone, or not ours to signal.
-    pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        raw::pidfd_signal(self.0.as_raw_fd(), signal as i32)
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        raw::pidfd_signal(self.0.as_raw_fd(), signal)
     }
 
     /// What the kernel says of the process behind a pidfd; `None` of other descriptors.
@@ -95,10 +94,10 @@ mod tests {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         let pidfd = Pidfd::open(pid).unwrap();
         assert_eq!((pidfd.pid(), pidfd.is_over()), (Some(pid), false));
-        pidfd.signal(Signal::SIGKILL).unwrap();
+        pidfd.signal(libc::SIGKILL).unwrap();
         child.wait().unwrap();
         assert_eq!((pidfd.pid(), pidfd.is_over()), (None, true));
-        assert!(pidfd.signal(Signal::SIGKILL).is_err());
+        assert!(pidfd.signal(libc::SIGKILL).is_err());
         assert!(Pidfd::received(pidfd.into()).is_ok());
         assert!(Pidfd::received(fs::File::open("/dev/null").unwrap().into()).is_err());
     }

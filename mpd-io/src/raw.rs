@@ -392,6 +392,15 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
+/// Sends a signal by its number, which may be a real-time one: those have no names, and `nix` no words for them.
+pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: the call takes and returns plain numbers.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
 pub(crate) fn raise_default(signal: c_int) {
     // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.

@@ -13,6 +13,54 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::raw;
 
+/// Signals that are meant for a program when they come to who runs it: what people, batch systems and timers
+/// send and what can be caught. Not what the kernel tells a process of its own mistakes, children and files, and
+/// not what stops, continues and resizes, which is more than to pass it on.
+pub fn for_programs() -> impl Iterator<Item = i32> {
+    const NAMED: [i32; 15] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGABRT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGSTKFLT,
+        libc::SIGURG,
+        libc::SIGXCPU,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+    ];
+    NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+/// Sends a process a signal of any number.
+///
+/// # Errors
+/// There is no such signal or process, or it is not ours.
+pub fn send(process: Pid, signal: i32) -> io::Result<()> {
+    send_to(process, 1, signal)
+}
+
+/// Sends a process group a signal of any number.
+///
+/// # Errors
+/// There is no such signal or group, or it is not ours.
+pub fn send_to_group(group: Pid, signal: i32) -> io::Result<()> {
+    send_to(group, -1, signal)
+}
+
+fn send_to(whom: Pid, sign: i32, signal: i32) -> io::Result<()> {
+    // What is below means many others, or everybody.
+    if whom.as_raw() <= 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    raw::kill(sign * whom.as_raw(), signal)
+}
+
 /// The mask of signals that this process ignores, as `/proc` tells it; bit 0 is signal 1.
 pub fn ignored() -> u64 {
     mask_of(Pid::this(), "SigIgn:").unwrap_or(0)
@@ -65,8 +113,7 @@ impl Signals {
         writer.set_nonblocking(true)?;
         // One that comes when its handler is there and nobody is known to it yet would get lost: it
         // waits until then.
-        let held: SigSet = signals.iter().filter_map(|&s| Signal::try_from(s).ok()).collect();
-        let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals);
         before.thread_set_mask()?;
         Ok(Self { delivery: delivery? })
@@ -93,6 +140,25 @@ impl AsRawFd for Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_of_any_number_is_caught_and_sent() {
+        let wanted: Vec<i32> = for_programs().collect();
+        let mut signals = Signals::catch(&wanted).unwrap();
+        for signal in [libc::SIGALRM, libc::SIGRTMIN(), libc::SIGRTMAX()] {
+            send(Pid::this(), signal).unwrap();
+        }
+        let mut got = Vec::new();
+        while got.len() < 3 {
+            got.extend(signals.pending());
+        }
+        got.sort_unstable();
+        assert_eq!(got, [libc::SIGALRM, libc::SIGRTMIN(), libc::SIGRTMAX()]);
+        for everybody in [-1, 0, 1] {
+            assert!(send_to_group(Pid::from_raw(everybody), libc::SIGURG).is_err());
+            assert!(send(Pid::from_raw(everybody), libc::SIGURG).is_err());
+        }
+    }
 
     #[test]
     fn the_mask_of_blocked_signals_is_found() {

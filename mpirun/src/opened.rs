@@ -48,7 +48,7 @@ impl Opened {
 
     /// It is to end.
     pub(crate) fn end(&self) {
-        let _ = self.pidfd.signal(Signal::SIGTERM);
+        let _ = self.pidfd.signal(Signal::SIGTERM as i32);
     }
 }
 

@@ -19,8 +19,12 @@ use mpd_io::pty::{Size, size_of_environment};
 /// in raw mode, where every byte is data, nothing can tell the end. If standard output is no terminal, lines
 /// end as they are written, in a line feed.
 ///
-/// Signals go to the foreground of the new terminal. When the terminal at standard input or the reader of
+/// Signals go to the foreground of the new terminal, real-time ones too. When the terminal at standard input or the reader of
 /// standard output vanishes, the new terminal does.
+///
+/// At a terminal pty stops with its program and continues it, so that the shell outside has its prompt again.
+/// An editor that sends itself SIGTSTP at ^Z goes on at once, since the kernel stops nobody so who leads a
+/// session; in a shell inside (pty bash) it stops.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "pty", version, after_help = CODES)]
 pub struct Cli {

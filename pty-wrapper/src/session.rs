@@ -30,18 +30,6 @@ const STDIN: Token = Token(1);
 const STDOUT: Token = Token(2);
 const TERMINAL: Token = Token(3);
 
-/// Signals that go to the foreground of the new terminal, unless they were ignored when we were started.
-const PASSED_ON: [i32; 8] = [
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-];
-
 /// How often a terminal that is not ours is looked at again while input waits in it.
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -70,7 +58,8 @@ pub enum Ending {
 pub fn run(cli: &Cli) -> Result<Ending> {
     let window = cli.size_fd.map(adopt_inherited).transpose().context("--size-fd")?.map(File::from);
     let ignored = signals::ignored();
-    let wanted = PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let passed_on = signals::for_programs().chain([libc::SIGTSTP, libc::SIGCONT]);
+    let wanted = passed_on.filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let wanted: Vec<i32> = wanted.chain([libc::SIGWINCH, libc::SIGCHLD]).collect();
     let signals = Signals::catch(&wanted).context("cannot catch signals")?;
     let stdin = Input::new(own(io::stdin().as_fd())?).context("standard input")?;
@@ -294,9 +283,7 @@ impl Session {
                 Ok(())
             }
             _ => {
-                if let Ok(signal) = Signal::try_from(signal) {
-                    self.pass_on(signal);
-                }
+                self.pass_on(signal);
                 Ok(())
             }
         }
@@ -307,7 +294,7 @@ impl Session {
         let size = pty::own_size().or_else(|| told_size(self.window.as_ref()));
         match (size, &self.pty) {
             (Some(size), Some(pty)) => drop(pty.set_size(size)),
-            _ => self.pass_on(Signal::SIGWINCH),
+            _ => self.pass_on(libc::SIGWINCH),
         }
     }
 
@@ -315,17 +302,18 @@ impl Session {
         self.pty.as_ref().and_then(Pty::foreground).unwrap_or(self.program)
     }
 
-    fn pass_on(&self, signal: Signal) {
+    /// To the foreground of the new terminal.
+    fn pass_on(&self, signal: i32) {
         if self.has_ended() {
             return;
         }
         let foreground = self.foreground();
-        let _ = killpg(foreground, signal);
-        if signal == Signal::SIGHUP && foreground != self.program {
+        let _ = signals::send_to_group(foreground, signal);
+        if signal == libc::SIGHUP && foreground != self.program {
             // Who leads the session has to know that it ends.
-            let _ = killpg(self.program, signal);
+            let _ = signals::send_to_group(self.program, signal);
         }
-        if signal == Signal::SIGTSTP {
+        if signal == libc::SIGTSTP {
             self.stop_program();
         }
     }

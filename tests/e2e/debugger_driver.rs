@@ -402,6 +402,11 @@ fn a_signal_to_the_driver_is_one_to_the_program() {
     let (said, state) = driver.answer();
     assert!(said.contains(&">signal USR1".to_owned()), "{said:?}");
     assert_eq!(state, "exited 3");
+    driver.send("run run");
+    while driver.next() != ">waiting" {}
+    process::send(driver.pid.as_raw(), Signal::SIGXCPU);
+    let (said, state) = driver.answer();
+    assert!(state.ends_with("signal-received SIGXCPU"), "{state}: {said:?}");
     process::send(driver.pid.as_raw(), Signal::SIGTERM);
     assert_eq!(driver.answer().1, "ended");
     driver.ended();

@@ -84,6 +84,12 @@ impl Process {
         self.status("VmRSS:")
     }
 
+    /// What it keeps in memory of its own now, in KiB: nothing of files, its program among them, of which more is
+    /// resident in a debug build.
+    pub(crate) fn anonymous_kib(&self) -> u64 {
+        self.status("RssAnon:")
+    }
+
     /// Processor time so far.
     pub(crate) fn cpu(&self) -> Duration {
         const TICKS: u64 = 100;

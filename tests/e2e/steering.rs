@@ -18,8 +18,8 @@ fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
     let ring = Members::of(2);
     let script = ring.suite.path("work/rank");
     let text = "trap 'echo rank; kill -KILL $child; exit 0' USR1\n\
-                sh -c 'trap \"echo child\" USR2 USR1; echo ready; while :; do sleep 1; done' &\n\
-                child=$!\ntrap : USR2\nwhile :; do wait; done\n";
+                sh -c 'trap \"echo child\" USR2 USR1; trap \"echo forty\" 40; echo ready; while :; do sleep 1; done' &\n\
+                child=$!\ntrap : USR2 40\nwhile :; do wait; done\n";
     fs::write(&script, text).expect("a script");
     let words =
         ["-n", "2", "-ppn", "1", "-a", "steered", "-l", "sh", &script.display().to_string()];
@@ -30,11 +30,15 @@ fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
     };
     signal(&["USR2", "-a", "steered"]);
     job.shows("0: child").shows("1: child");
+    signal(&["-40", "-a", "steered"]);
+    job.shows("0: forty").shows("1: forty");
     signal(&["USR1", "-s", "-a", "steered"]);
     let output = job.wait();
     output.code(0);
-    let expected = ["0: child", "0: rank", "0: ready", "1: child", "1: rank", "1: ready"];
-    assert_eq!(output.sorted_lines(), expected, "children heard only of the first signal");
+    let expected = ["child", "forty", "rank", "ready"];
+    let expected: Vec<String> =
+        ["0", "1"].iter().flat_map(|rank| expected.map(|word| format!("{rank}: {word}"))).collect();
+    assert_eq!(output.sorted_lines(), expected, "children did not hear of the last signal");
 }
 
 /// Bytes of which few neighbours are alike, so that a piece is recognised.

@@ -192,12 +192,19 @@ fn signals_go_to_the_foreground_of_the_new_terminal() {
     running.shows("one");
     running.send(Signal::SIGUSR2);
     running.wait().code(5);
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+    for signal in
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGALRM, Signal::SIGXCPU]
+    {
         let running = shell(&suite, "echo ready; exec sleep 60").start();
         running.shows("ready");
         running.send(signal);
         running.wait().ended_by(signal);
     }
+    let script =
+        "trap 'echo forty; exit 5' 40; echo ready; kill -40 $PPID; while :; do read x; done";
+    let output = pty(&suite, ["bash", "-c", script]).input_pipe().start();
+    output.shows("forty");
+    output.wait().code(5);
     let running = shell(&suite, "echo ready; exec sleep 60").start();
     running.shows("ready");
     running.send(Signal::SIGTSTP);
@@ -297,6 +304,38 @@ fn a_program_without_a_shell_is_stopped_and_continued_with_pty() {
     terminal.press(INTERRUPT);
     terminal.shows_prompt();
     assert_eq!(terminal.exit_code(), 130);
+    terminal.leave();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_program_that_stops_itself_stops_pty_until_the_shell_continues_it() {
+    let suite = Suite::new();
+    let mut terminal = Terminal::with_shell(&suite, "");
+    // A program that reads keys, as editors do, and stops when it likes.
+    let script = "import os, signal, termios, tty
+before = termios.tcgetattr(0)
+for word in ('once', 'again'):
+    tty.setraw(0)
+    print('editing', word, end='', flush=True)
+    os.read(0, 1)
+    termios.tcsetattr(0, termios.TCSANOW, before)
+    os.kill(0, signal.SIGSTOP)
+print('over')
+";
+    std::fs::write(suite.path("work/edit"), script).expect("a script");
+    terminal.enter(&format!("{} python3 edit", suite.program("pty")));
+    for word in ["once", "again"] {
+        terminal.shows(&format!("editing {word}"));
+        terminal.press(SUSPEND);
+        terminal.shows("Stopped");
+        terminal.shows_prompt();
+        assert!(suite.running("python3").iter().all(Process::is_stopped));
+        terminal.enter("fg");
+    }
+    terminal.shows("over\n");
+    terminal.shows_prompt();
+    assert_eq!(terminal.exit_code(), 0);
     terminal.leave();
     suite.gone(&[]);
 }

@@ -66,12 +66,26 @@ impl Stacks {
     }
 
     /// The tree as people want to see it: calls that lead to `main` or to a thread's first function are left
-    /// out, and so is what goes on inside of a library. Each call has a line, with its ranks in front.
+    /// out, and so is what goes on inside of a library. Each call has a line, with its ranks in front. Threads
+    /// that are nowhere but in the C library, as those that just begin, are shown of ranks that have no others.
     pub fn text(&self) -> String {
-        let mut shown = Self::default();
+        let (mut shown, mut nowhere) = (Self::default(), Vec::new());
         self.top.walk(&mut Vec::new(), &mut |stack, ranks, threads| {
+            if stack.iter().all(|call| is_of_c_library(call)) {
+                return nowhere.push((stack[0].to_owned(), ranks.clone()));
+            }
             shown.put(essential(stack).iter().copied(), ranks, threads);
         });
+        let told = shown.top.calls.values().fold(RankSet::none(), |mut told, branch| {
+            told.join(&branch.ranks);
+            told
+        });
+        for (call, mut ranks) in nowhere {
+            ranks.remove(&told);
+            if !ranks.is_empty() {
+                shown.put(std::iter::once(&call[..]), &ranks, ranks.count());
+            }
+        }
         let mut text = String::new();
         for call in shown.calls() {
             call.write(&mut text, "", "");
@@ -131,35 +145,52 @@ impl Call {
     }
 }
 
-/// What of a stack tells something: from `main`, or else from the first call that is not inside of a
-/// library, up to the first inside of one.
+/// What of a stack tells something: from `main`, or else from the first call that is not inside of a library,
+/// or from the first of another library than C's, up to the first inside of one.
 fn essential<'a>(stack: &[&'a str]) -> Vec<&'a str> {
     let is_main = |call: &&str| call.split(' ').next() == Some("main");
-    let is_own = |call: &&str| !is_inside(call);
-    let begin = stack.iter().position(is_main).or_else(|| stack.iter().position(is_own));
+    let begin = stack.iter().position(is_main);
+    let begin = begin.or_else(|| stack.iter().position(|call| !is_inside(call)));
+    let begin = begin.or_else(|| stack.iter().position(|call| !is_of_c_library(call)));
     let own = &stack[begin.unwrap_or(0)..];
     let end = own.iter().position(|call| is_inside(call)).map_or(own.len(), |at| at + 1);
     own[..end].to_vec()
 }
 
-/// Where the sources of the C library were when it was built: they may be known, and interest nobody.
-const C_LIBRARY: [&str; 8] = [
-    "../sysdeps/",
+/// Where the sources of the C library were when it was built: they may be known, and interest nobody. Names
+/// of directories that others may well have, too, are left out.
+const C_SOURCES: [&str; 12] = [
     "./assert/",
     "./csu/",
+    "./dlfcn/",
+    "./elf/",
+    "./libio/",
     "./malloc/",
     "./nptl/",
+    "./posix/",
     "./signal/",
+    "./stdio-common/",
     "./stdlib/",
     "./string/",
 ];
 
+/// How the files of the C library are called: it, the one of threads that it had, the loader, musl's.
+const C_LIBRARIES: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-", "libc.musl"];
+
 /// Whether a call is one inside of a library of which there is no source, or of the C library.
 fn is_inside(call: &str) -> bool {
-    match call.split_once(" at ") {
-        Some((_, place)) => C_LIBRARY.iter().any(|directory| place.starts_with(directory)),
-        None => call.contains(" in "),
+    is_of_c_library(call) || (!call.contains(" at ") && call.contains(" in "))
+}
+
+fn is_of_c_library(call: &str) -> bool {
+    if let Some((_, place)) = call.split_once(" at ") {
+        let begins = C_SOURCES.iter().any(|directory| place.starts_with(directory));
+        return begins || place.contains("/sysdeps/") || place.contains("/glibc");
     }
+    call.split_once(" in ").is_some_and(|(_, library)| {
+        let name = library.rsplit('/').next().unwrap_or(library);
+        C_LIBRARIES.iter().any(|begin| name.starts_with(begin))
+    })
 }
 
 #[cfg(test)]
@@ -201,6 +232,35 @@ mod tests {
     0: abort at ./stdlib/abort.c:79
 ";
         assert_eq!(stacks.text(), expected);
+    }
+
+    #[test]
+    fn a_thread_that_is_in_the_c_library_alone_is_shown_where_a_rank_has_no_other() {
+        let mut stacks = Stacks::default();
+        let begins = "clone3 at ../sysdeps/unix/sysv/linux/x86_64/clone3.S:82";
+        stacks.add(&ranks("0-1"), "main at a.c:9");
+        stacks.add(&ranks("0-1"), begins);
+        stacks.add(&ranks("1"), "clone3 in /lib/libc.so.6\tstart_thread at ./nptl/create.c:447");
+        let library = "progress in /opt/mpi/libmpi.so.12\tepoll_wait in /lib/libc.so.6";
+        stacks.add(&ranks("0-1"), &format!("{begins}\t{library}"));
+        stacks
+            .add(&ranks("2-3"), "_start in /lib64/ld-linux-x86-64.so.2\tmmap in /lib64/ld-2.31.so");
+        let expected = "\
+0-1: main at a.c:9
+0-1: progress in /opt/mpi/libmpi.so.12
+2-3: _start in /lib64/ld-linux-x86-64.so.2
+";
+        assert_eq!(stacks.text(), expected);
+        stacks.add(&ranks("2"), "main at a.c:9");
+        stacks.add(&ranks("3"), begins);
+        let expected = "\
+0-2: main at a.c:9
+0-1: progress in /opt/mpi/libmpi.so.12
+3: _start in /lib64/ld-linux-x86-64.so.2
+3: clone3 at ../sysdeps/unix/sysv/linux/x86_64/clone3.S:82
+";
+        assert_eq!(stacks.text(), expected);
+        assert_eq!(stacks.calls().len(), 4, "nothing is left out of the whole");
     }
 
     #[test]

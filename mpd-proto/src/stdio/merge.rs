@@ -10,9 +10,12 @@
 //! and is waited for: from its last word, or from its start, a second for each level of the tree. After
 //! that it is late, and lines wait for late ones only [`PATIENCE`], until they say the same as others
 //! again: who writes alone waits long once. Ranks that are asked something ([`Merger::ask`]) are waited for, and answer
-//! with a line that begins with [`MARK`]; when all have, everything goes out at once, and they are late until they
-//! are asked again. A rank that is far ahead of those that are not late is best not read for a while, or
-//! its lines would go out alone: [`Merger::holds_back`].
+//! with a line that begins with [`MARK`]; when all have, everything goes out at once, what is alike
+//! together where the order of each rank allows it (`arrange.rs`), and they are late until they are asked
+//! again. A rank that is far ahead of those that are not late is best not read for a while, or its lines would
+//! go out alone: [`Merger::holds_back`].
+
+mod arrange;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -260,6 +263,7 @@ impl Merger {
         if self.deadline().is_none_or(|at| at > now) {
             return;
         }
+        let mut entries = Vec::new();
         while self.deadline().is_some_and(|at| at <= now) {
             if self.due[0].prompt > 0 {
                 self.find_late(now);
@@ -267,8 +271,12 @@ impl Merger {
                     break;
                 }
             }
-            self.emit_first(emit);
+            entries.extend(self.take_first());
         }
+        if self.asked > 0 {
+            entries = arrange::arranged(entries, &self.places);
+        }
+        entries.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
         for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
             self.due[0].remove(course);
             course.late = true;
@@ -394,23 +402,10 @@ impl Merger {
         }
     }
 
-    /// Lets everything go. Answers of ranks that could as well have been heard in another order are put into
-    /// that of the ranks.
     fn emit_all(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
-        let lowest = |entry: &Entry| entry.ranks.ranges().first().copied();
-        let mut answers: Vec<Entry> = Vec::new();
-        while let Some(entry) = self.take_first() {
-            if entry.is_output() {
-                answers.drain(..).for_each(|answer| emit(&answer.ranks, &answer.text));
-                emit(&entry.ranks, &entry.text);
-                continue;
-            }
-            let is_behind =
-                |one: &Entry| one.ranks.meets(&entry.ranks) || lowest(one) <= lowest(&entry);
-            let at = answers.iter().rposition(is_behind).map_or(0, |at| at + 1);
-            answers.insert(at, entry);
-        }
-        answers.drain(..).for_each(|answer| emit(&answer.ranks, &answer.text));
+        let all = std::iter::from_fn(|| self.take_first()).collect();
+        let all = arrange::arranged(all, &self.places);
+        all.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
     }
 
     fn emit_first(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {

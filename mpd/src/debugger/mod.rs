@@ -23,10 +23,10 @@ use mpd_io::outgoing::Outgoing;
 use mpd_io::output::Output as Stream;
 use mpd_io::passing::{self, Passed};
 use mpd_io::plain_terminal;
-use mpd_io::signals::Signals;
+use mpd_io::signals::{self, Signals};
 use mpd_proto::debug::driver::{Driver, Input, Output, Setup};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use self::gdb::{Debuggee, Gdb};
@@ -49,16 +49,13 @@ const CONTROL: i32 = 3;
 /// Variables that gdb sets for itself, and would for its program.
 const SET_BY_GDB: [&str; 2] = ["LINES", "COLUMNS"];
 
-/// For the program: everything that people send to their jobs.
-const PASSED_ON: [i32; 6] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
-
 /// Drives gdb until it is told to quit.
 pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     let Some((gdb, words)) = words.split_first() else { bail!("no gdb to drive") };
     let debuggee = Debuggee::from_words(words)?;
     let control = adopt_inherited(CONTROL).ok();
-    let watched: Vec<i32> = PASSED_ON.into_iter().chain([libc::SIGTERM, libc::SIGCHLD]).collect();
+    // SIGTERM is for us, all others are for the program.
+    let watched: Vec<i32> = signals::for_programs().chain([libc::SIGCHLD]).collect();
     let signals = Signals::catch(&watched).context("cannot catch signals")?;
     let terminal = plain_terminal::open().context("no terminal for the program")?;
     let variable = |name: &str| {
@@ -351,7 +348,7 @@ fn some(mut from: impl Read) -> Vec<u8> {
 }
 
 fn send(pid: u32, signal: i32) {
-    let (Ok(pid), Ok(signal)) = (i32::try_from(pid), Signal::try_from(signal)) else { return };
+    let Ok(pid) = i32::try_from(pid) else { return };
     // It may be gone just now.
-    let _ = kill(Pid::from_raw(pid), signal);
+    let _ = signals::send(Pid::from_raw(pid), signal);
 }

@@ -18,7 +18,6 @@ use mpd_proto::Rank;
 use mpd_proto::job::{Failure, JobSpec, RankEnd};
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
-use nix::sys::signal::Signal;
 
 use super::clients::{Client, End};
 use super::{ADOPTED, Process};
@@ -94,8 +93,8 @@ impl Adopted {
     }
 
     /// Signals it alone: the processes of its group are its user's.
-    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
-        if self.has_aborted && signal == Signal::SIGTERM {
+    pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
+        if self.has_aborted && signal == libc::SIGTERM {
             return Ok(());
         }
         self.pidfd.signal(signal)
@@ -150,7 +149,7 @@ impl Process {
     pub(super) fn kill_adopted(&mut self) {
         self.adoption.arrived = None;
         let adopted = self.clients.get(RANK).and_then(Client::adopted);
-        if adopted.is_some_and(|adopted| adopted.signal(Signal::SIGKILL).is_err()) {
+        if adopted.is_some_and(|adopted| adopted.signal(libc::SIGKILL).is_err()) {
             // It has just ended, or has become another user's.
             self.release_adopted();
         }
@@ -159,7 +158,7 @@ impl Process {
     /// It goes on together with what was stopped with it.
     pub(super) fn continue_adopted(&self) {
         if let Some(adopted) = self.clients.get(RANK).and_then(Client::adopted) {
-            let _ = adopted.signal(Signal::SIGCONT);
+            let _ = adopted.signal(libc::SIGCONT);
         }
     }
 }

@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_io::signals::{send, send_to_group};
 use mpd_io::spawn::{Extra, Spawn, SpawnError};
 use mpd_proto::job::{JobSpec, OnCrash, RankEnd};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::leaf::Leaf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use pmi_proto::{Facts, Session};
@@ -283,20 +283,20 @@ impl Client {
 
     /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then
     /// the group's number is its own.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: i32) {
         match &self.process {
-            Some(Held::Child(pid)) => drop(killpg(*pid, signal)),
+            Some(Held::Child(pid)) => drop(send_to_group(*pid, signal)),
             Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
             None => {}
         }
     }
 
     /// Sends `signal` to the rank's own process alone, if it has not been reaped.
-    pub(crate) fn signal_alone(&self, signal: Signal) {
+    pub(crate) fn signal_alone(&self, signal: i32) {
         match &self.process {
             // Its process is the watcher, which takes none.
-            Some(Held::Child(pid)) if self.watcher.is_some() => drop(killpg(*pid, signal)),
-            Some(Held::Child(pid)) => drop(kill(*pid, signal)),
+            Some(Held::Child(pid)) if self.watcher.is_some() => drop(send_to_group(*pid, signal)),
+            Some(Held::Child(pid)) => drop(send(*pid, signal)),
             Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
             None => {}
         }

@@ -11,7 +11,6 @@ use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
-use nix::sys::signal::Signal;
 
 use super::branches::End;
 use super::clients::Client;
@@ -94,11 +93,9 @@ impl Process {
         }
     }
 
-    fn signal(&mut self, number: u8, send: impl Fn(&Client, Signal)) {
+    fn signal(&mut self, number: u8, send: impl Fn(&Client, i32)) {
         self.note_shm();
-        if let Ok(signal) = Signal::try_from(i32::from(number)) {
-            self.clients.started().for_each(|(_, client)| send(client, signal));
-        }
+        self.clients.started().for_each(|(_, client)| send(client, i32::from(number)));
     }
 
     /// Everybody is ready: the ranks of this host are started turn by turn.

@@ -262,7 +262,7 @@ impl Process {
         world.starting = None;
         for rank in world.here.clone() {
             match self.clients.get(rank) {
-                Some(client) => client.signal(Signal::SIGKILL),
+                Some(client) => client.signal(libc::SIGKILL),
                 None => {
                     let end = mpd_proto::job::RankEnd::NotStarted;
                     self.tell(Input::Exited(rank, end));
@@ -304,7 +304,7 @@ impl Process {
         for other in world.here.iter().filter_map(|&rank| self.clients.get(rank)) {
             use pmi_proto::Phase;
             if matches!(other.pmi.session.phase(), Phase::Ready | Phase::InFence) {
-                other.signal_alone(Signal::SIGUSR1);
+                other.signal_alone(libc::SIGUSR1);
             }
         }
     }
@@ -336,10 +336,8 @@ impl Process {
 
     /// One rank is to be signaled.
     pub(super) fn interrupt_rank(&self, rank: Rank, number: u8) {
-        if let (Some(client), Ok(signal)) =
-            (self.clients.get(rank), Signal::try_from(i32::from(number)))
-        {
-            client.signal_alone(signal);
+        if let Some(client) = self.clients.get(rank) {
+            client.signal_alone(i32::from(number));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use mpd_tests::digest::{Digest, block};
 use nix::sys::signal::Signal;
 
-use crate::across::{ring, settled};
+use crate::across::{MOST_KIB, ring, settled};
 use crate::run::{sample, wait_until};
 
 /// Some megabytes, and their sum.
@@ -90,8 +90,8 @@ fn a_receiver_elsewhere_that_never_reads_keeps_nothing_from_ending_and_nobody_gr
     });
     let mut processes: Vec<_> = (1..=4).map(|index| ring.manager(index)).collect();
     processes.push(job.process());
-    for (process, (_, resident)) in processes.iter().zip(settled(&processes)) {
-        assert!(resident < 16 * 1024, "{resident} KiB: {process}");
+    for (process, (_, own)) in processes.iter().zip(settled(&processes)) {
+        assert!(own <= MOST_KIB, "{own} KiB: {process}");
     }
     job.send(Signal::SIGTERM);
     job.wait().code(143);

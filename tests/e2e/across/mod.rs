@@ -78,10 +78,13 @@ impl Members {
     }
 }
 
-/// Descriptors and resident KiB of processes, once nothing changes any more.
+/// What each process of the suite may have of its own at most, whatever ranks write or leave unread.
+const MOST_KIB: u64 = 8 * 1024;
+
+/// Descriptors and anonymous KiB of processes, once nothing changes any more.
 fn settled(processes: &[Process]) -> Vec<(usize, u64)> {
     let sizes = || -> Vec<_> {
-        processes.iter().map(|process| (process.descriptors(), process.resident_kib())).collect()
+        processes.iter().map(|process| (process.descriptors(), process.anonymous_kib())).collect()
     };
     let mut last = Vec::new();
     let stand_still =

@@ -5,14 +5,12 @@ use std::io::Read;
 use mpd_tests::lines::{Lines, Stream};
 use nix::sys::signal::Signal;
 
-use crate::across::{ring, settled};
+use crate::across::{MOST_KIB, ring, settled};
 use crate::output::check_stream;
 use crate::process::Process;
 use crate::run::{sample, wait_until};
 
 const RANKS: usize = 64;
-/// What each process of the suite may have at most, whatever the ranks write.
-const MOST_KIB: u64 = 16 * 1024;
 
 #[test]
 fn a_reader_that_stops_makes_no_manager_grow_and_signals_still_work() {
@@ -62,8 +60,8 @@ fn a_stopped_mpirun_and_reader_get_every_byte_when_they_go_on() {
     wait_until("mpirun has stopped", || job.process().is_stopped());
     wait_until("writers that sleep", || (0..20).all(|_| asleep()));
     let managers: Vec<Process> = (1..=4).map(|index| ring.manager(index)).collect();
-    for (manager, (_, resident)) in managers.iter().zip(settled(&managers)) {
-        assert!(resident <= MOST_KIB, "{resident} KiB: {manager}");
+    for (manager, (_, own)) in managers.iter().zip(settled(&managers)) {
+        assert!(own <= MOST_KIB, "{own} KiB: {manager}");
     }
     job.send(Signal::SIGCONT);
     let mut bytes = Vec::new();

@@ -29,7 +29,7 @@ use self::kill::Killing;
 use self::lines::Lines;
 use self::program::Terminal;
 use self::said::Said;
-use crate::debug::mi::MAX_LINE;
+use crate::debug::mi::{MAX_LINE, MAX_TAIL};
 use crate::time::Time;
 
 /// Bytes of a line to or from the console, its first one and newline not counted.
@@ -218,9 +218,9 @@ impl Driver {
             last_serial: 0,
             next_token: 1,
             // Serial and word stand before the text.
-            commands: Lines::new(MAX_TEXT + 32),
-            gdb: Lines::new(MAX_LINE),
-            complaints: Lines::new(MAX_TEXT),
+            commands: Lines::new(MAX_TEXT + 32, 0),
+            gdb: Lines::new(MAX_LINE, MAX_TAIL),
+            complaints: Lines::new(MAX_TEXT, 0),
             said: Said::default(),
             terminal: Terminal::default(),
             outputs: VecDeque::new(),
@@ -234,7 +234,7 @@ impl Driver {
         match input {
             Input::Commands(bytes) => {
                 for line in self.commands.push(bytes) {
-                    self.command_line(&line);
+                    self.command_line(&line.text);
                 }
             }
             Input::Gdb(bytes) => {
@@ -244,7 +244,7 @@ impl Driver {
             }
             Input::Complaints(bytes) => {
                 for line in self.complaints.push(bytes) {
-                    self.tell(b'~', &line);
+                    self.tell(b'~', &line.text);
                 }
             }
             Input::Program(bytes) => self.terminal.output(now, bytes, &mut self.outputs),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::lines::Line;
 use super::{Driver, Kind, Output, Pending, Phase, Program, texts};
 use crate::debug::mi::{Async, Fields, Record, Stream, Value};
 
@@ -10,8 +11,10 @@ const MAX_THREADS: usize = 256;
 const MAX_FRAMES: usize = 256;
 
 impl Driver {
-    pub(super) fn gdb_line(&mut self, line: &[u8]) {
-        match Record::parse(line) {
+    pub(super) fn gdb_line(&mut self, line: &Line) {
+        let record =
+            if line.is_cut { Record::parse_torn(&line.text) } else { Record::parse(&line.text) };
+        match record {
             Record::Prompt | Record::Stream(Stream::Target, _) => {}
             Record::Stream(Stream::Console, text) => self.console_text(&text),
             Record::Stream(Stream::Log, text) => self.log_text(&text),
@@ -30,7 +33,8 @@ impl Driver {
                 _ => {}
             },
             Record::Async { kind: Async::Status, .. } => {}
-            Record::Other(line) => self.other(&line),
+            Record::Torn(record) => self.torn(*record),
+            Record::Other(text) => self.other(&text),
         }
     }
 
@@ -78,15 +82,29 @@ impl Driver {
     fn other(&mut self, line: &[u8]) {
         let token = self.pending.as_ref().map(|pending| format!("{}^", pending.token));
         let at = token.and_then(|token| memchr::memmem::find(line, token.as_bytes()));
-        if let Some(at) = at.filter(|at| *at > 0)
-            && let Record::Result { token: Some(token), class, fields } = Record::parse(&line[at..])
-        {
-            self.said.console(&line[..at], &mut self.outputs);
-            return self.result(token, &class, &fields);
+        if let Some(at) = at.filter(|at| *at > 0) {
+            let answer = Line { text: line[at..].to_vec(), is_cut: false };
+            if !matches!(Record::parse(&answer.text), Record::Other(_)) {
+                self.said.console(&line[..at], &mut self.outputs);
+                return self.gdb_line(&answer);
+            }
         }
         if !self.is_silent() {
             self.said.console(line, &mut self.outputs);
             self.said.console(b"\n", &mut self.outputs);
+        }
+    }
+
+    /// Of a stop, what is missing is not known; a command that has such an answer is done in all else.
+    fn torn(&mut self, record: Record) {
+        match record {
+            Record::Result { token: Some(token), class, .. } => {
+                let why = format!("gdb has answered \"{class}\", and more than can be read here");
+                let why = ("msg".to_owned(), Value::Text(why.into_bytes()));
+                self.result(token, "error", &Fields(vec![why]));
+            }
+            Record::Async { fields, .. } => self.stopped(&fields),
+            _ => {}
         }
     }
 

@@ -400,6 +400,39 @@ fn output_is_told_by_lines_and_by_what_stands_still_of_one() {
 }
 
 #[test]
+fn an_answer_that_is_too_long_to_be_read_is_one() {
+    let mut bench = Bench::ready();
+    let long = "x".repeat(2 * MAX_LINE);
+    let many = "{name=\"x\"},".repeat(70_000);
+    let told = "!gdb has answered \"done\", and more than can be read here";
+    bench.command("1 complete b");
+    bench.answers(&format!("^done,completion=\"b\",matches=[\"{long}\"]"));
+    assert_eq!(bench.take(), [told, "=1 idle"]);
+    bench.command("2 cli info x");
+    bench.answers(&format!("^done,x=[{many}1]"));
+    assert_eq!(bench.take(), [told, "=2 idle"]);
+    bench.command("3 cli python raise gdb.GdbError('x' * 2000000)");
+    bench.answers(&format!("^error,msg=\"{long}\""));
+    assert_eq!(bench.take(), [&told.replace("done", "error"), "=3 idle"]);
+    bench.command("4 cli shell head -c 2000000 /dev/zero");
+    let token = bench.asked.last().unwrap().split('-').next().unwrap().to_owned();
+    bench.gdb(&format!("{long}{token}^done"));
+    assert_eq!(bench.take().last().unwrap(), "=4 idle");
+}
+
+#[test]
+fn a_stop_that_is_too_long_to_be_read_is_one_at_a_place_that_is_not_known() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    let value = "1".repeat(2 * MAX_LINE);
+    let frame = format!("{{func=\"f\",args=[{{name=\"s\",value=\"{value}");
+    bench.gdb(&format!("*stopped,reason=\"breakpoint-hit\",frame={frame}"));
+    bench.answers("^done,value=\"off\"");
+    assert_eq!(bench.take(), ["=1 stopped ? ? breakpoint-hit"]);
+}
+
+#[test]
 fn the_end_of_gdb_answers_everything() {
     let mut bench = Bench::ready();
     bench.command("1 cli print 1");

@@ -2,15 +2,20 @@
 //! its command line are quoted for it.
 //!
 //! gdb runs programs of users (`shell`, Python) that write to its standard output, too: what is not
-//! understood is a [`Record::Other`], never an error.
+//! understood is a [`Record::Other`], never an error. Of what somebody waits for, an answer or a stop, the
+//! beginning is enough.
 
 mod parse;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a line that are read; the rest of a longer one is dropped.
+/// Bytes of a line that are read; of a longer one, what stands before its end is dropped.
 pub const MAX_LINE: usize = 1 << 20;
+
+/// Bytes at the end of a longer line that are read, too: the answer to a command may stand there, behind text
+/// of a program that does not end its lines.
+pub const MAX_TAIL: usize = 4 << 10;
 
 /// Tuples and lists inside of each other.
 pub const MAX_DEPTH: usize = 32;
@@ -41,6 +46,9 @@ pub enum Record {
     },
     /// Text, not necessarily whole lines.
     Stream(Stream, Vec<u8>),
+    /// What could be read of an answer, or of a stop, that is too long or too deep: those of its fields that
+    /// stand whole in front of what could not be read. Who waits for it is not left to wait.
+    Torn(Box<Self>),
     /// gdb is ready for a command.
     Prompt,
     /// A line that is nothing of the above.
@@ -130,7 +138,15 @@ impl Record {
         if line.trim_ascii_end() == b"(gdb)" {
             return Self::Prompt;
         }
-        parse::record(line).unwrap_or_else(|| Self::Other(line.to_vec()))
+        parse::record(line).unwrap_or_else(|| Self::parse_torn(line))
+    }
+
+    /// Reads a line of which something is missing.
+    pub fn parse_torn(line: &[u8]) -> Self {
+        match parse::torn(line) {
+            Some(record) => Self::Torn(Box::new(record)),
+            None => Self::Other(line.to_vec()),
+        }
     }
 }
 

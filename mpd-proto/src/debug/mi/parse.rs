@@ -10,19 +10,45 @@ pub(super) fn record(line: &[u8]) -> Option<Record> {
         b'~' => Record::Stream(Stream::Console, reader.untokened(token)?),
         b'@' => Record::Stream(Stream::Target, reader.untokened(token)?),
         b'&' => Record::Stream(Stream::Log, reader.untokened(token)?),
-        b'^' => Record::Result { token, class: reader.name()?, fields: reader.tail()? },
+        b'^' => Record::Result { token, class: reader.name()?, fields: reader.fields()? },
         b'*' | b'+' | b'=' => {
             let kind = match sign {
                 b'*' => Async::Exec,
                 b'+' => Async::Status,
                 _ => Async::Notify,
             };
-            Record::Async { kind, class: reader.name()?, fields: reader.tail()? }
+            Record::Async { kind, class: reader.name()?, fields: reader.fields()? }
         }
         _ => return None,
     };
     reader.rest.is_empty().then_some(record)
 }
+
+/// The beginning of a record that cannot be read as a whole, if somebody waits for it. Programs that gdb runs
+/// must not write the like by chance.
+pub(super) fn torn(line: &[u8]) -> Option<Record> {
+    let mut reader = Reader { rest: line, values: 0 };
+    let token = reader.token()?;
+    let sign = reader.next()?;
+    let class = reader.name()?;
+    let known = match sign {
+        b'^' => token.is_some() && CLASSES.contains(&&class[..]),
+        b'*' => class == "stopped",
+        _ => false,
+    };
+    if !known || reader.peek() != Some(b',') {
+        return None;
+    }
+    let mut fields = Fields::default();
+    reader.tail(&mut fields);
+    Some(match sign {
+        b'^' => Record::Result { token, class, fields },
+        _ => Record::Async { kind: Async::Exec, class, fields },
+    })
+}
+
+/// Those of answers.
+const CLASSES: [&str; 5] = ["done", "running", "connected", "error", "exit"];
 
 struct Reader<'a> {
     rest: &'a [u8],
@@ -74,13 +100,19 @@ impl Reader<'_> {
     }
 
     /// `,NAME=VALUE` up to the end.
-    fn tail(&mut self) -> Option<Fields> {
+    fn fields(&mut self) -> Option<Fields> {
         let mut fields = Fields::default();
+        self.tail(&mut fields)?;
+        Some(fields)
+    }
+
+    /// The same, keeping what stands before a mistake.
+    fn tail(&mut self, fields: &mut Fields) -> Option<()> {
         while self.peek() == Some(b',') {
             self.next();
             fields.0.push(self.item(0)?);
         }
-        Some(fields)
+        Some(())
     }
 
     /// `NAME=VALUE` or a value alone.

@@ -60,7 +60,6 @@ fn what_is_no_record_stays_as_it_is() {
         "^done,a={",
         "^done,a=[\"x\",",
         "99999999999^done",
-        "*stopped,a=\"1\" ",
     ] {
         assert_eq!(Record::parse(line.as_bytes()), Record::Other(line.as_bytes().to_vec()));
     }
@@ -76,6 +75,25 @@ fn depth_and_number_of_values_are_bounded() {
     assert!(matches!(Record::parse(&nested(100_000)), Record::Other(_)));
     let many = format!("^done,a=[{}\"\"]", "\"\",".repeat(MAX_VALUES));
     assert!(matches!(Record::parse(many.as_bytes()), Record::Other(_)));
+}
+
+#[test]
+fn of_an_answer_and_of_a_stop_that_cannot_be_read_the_beginning_is() {
+    let many = format!("[{}\"\"]", "\"\",".repeat(MAX_VALUES));
+    let deep = "[".repeat(MAX_DEPTH + 2);
+    for tail in [&many[..], &deep, "\"open", "{x", "", "}"] {
+        let fields = Fields(vec![("a".to_owned(), text("1"))]);
+        let answer = Record::parse(format!("7^done,a=\"1\",b={tail}").as_bytes());
+        let done =
+            Record::Result { token: Some(7), class: "done".to_owned(), fields: fields.clone() };
+        assert_eq!(answer, Record::Torn(Box::new(done)));
+        let stop = Record::parse(format!("*stopped,a=\"1\",b={tail}").as_bytes());
+        let stopped = Record::Async { kind: Async::Exec, class: "stopped".to_owned(), fields };
+        assert_eq!(stop, Record::Torn(Box::new(stopped)));
+    }
+    for line in ["7^2 = 49", "7^2, 3", "7^good,a=", "*stopped!", "=stopped,a=", "^done,a="] {
+        assert_eq!(Record::parse(line.as_bytes()), Record::Other(line.as_bytes().to_vec()));
+    }
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -87,7 +87,7 @@ fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_
     merger.push(Time::ZERO, &one(0), line(b"~a\n=1 stopped\n"), &mut out.take());
     assert!(out.0.is_empty(), "rank 1 may say the same");
     merger.push(Time::ZERO, &one(1), line(b"~a\n~b\n=1 stopped\n"), &mut out.take());
-    assert_eq!(out.text(), "0-1: ~a\n0: =1 stopped\n1: ~b\n1: =1 stopped\n");
+    assert_eq!(out.text(), "0-1: ~a\n1: ~b\n0-1: =1 stopped\n");
     // What is said later and was not asked for waits a little: others may say it, too.
     out.0.clear();
     merger.push(Time::ZERO, &one(1), line(b"~late\n"), &mut out.take());
@@ -112,9 +112,41 @@ fn answers_come_in_the_order_of_the_ranks_but_never_across_what_the_programs_wro
     }
     assert_eq!(
         out.text(),
-        "2: ~two\n2: >late\n1: ~one\n2: ~at 2\n2: ~src\n2: =1 s\n1: >soon\n\
-         0: ~zero\n0: ~at 0\n1: ~at 1\n0-1: ~src\n0-1: =1 s\n"
+        "2: ~two\n2: >late\n1: ~one\n2: ~at 2\n1: >soon\n0: ~zero\n0: ~at 0\n1: ~at 1\n\
+         0-2: ~src\n0-2: =1 s\n"
     );
+}
+
+#[test]
+fn what_ranks_say_alike_behind_what_they_say_otherwise_is_one_line() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    merger.ask(Time::ZERO, &RankSet::below(3));
+    for (rank, text) in [
+        (0, ">zero\n~f (i=0)\n~12 x\n~{\n~1\n~}\n~end\n=1 s\n"),
+        (1, ">one\n~f (i=1)\n~12 x\n~{\n~2\n~}\n~end\n=1 s\n"),
+        (2, "~f (i=0)\n~9 y\n~9 y\n~end\n=1 s\n"),
+    ] {
+        merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+    }
+    assert_eq!(
+        out.text(),
+        "0: >zero\n0,2: ~f (i=0)\n1: >one\n1: ~f (i=1)\n0-1: ~12 x\n0-1: ~{\n0: ~1\n1: ~2\n0-1: ~}\n\
+         2: ~9 y\n2: ~9 y\n0-2: ~end\n0-2: =1 s\n"
+    );
+}
+
+#[test]
+fn ranks_that_have_answered_are_shown_alike_when_others_are_not_waited_for_any_more() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    merger.ask(Time::ZERO, &RankSet::below(3));
+    for rank in 0..2 {
+        let text = format!("~f (i={rank})\n~12 x\n=1 s\n");
+        merger.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut out.take());
+    }
+    merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+    assert_eq!(out.text(), "0: ~f (i=0)\n1: ~f (i=1)\n0-1: ~12 x\n0-1: =1 s\n");
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! In which order answers of several ranks are shown that are all there.
+//!
+//! A rank whose line is one of its own has what follows put behind all that was said before, where others
+//! have not said the same. Now that nothing more comes, it is seen which lines belong together: one that
+//! another rank is yet to say waits for it, as long as anything else can go first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::{Entry, Places};
+
+/// Which of several goes first: where it stands between what the programs wrote, its lowest rank, and when it
+/// came, which is also its index.
+type Key = (usize, Option<u32>, usize);
+
+struct Arrangement {
+    entries: Vec<Option<Entry>>,
+    keys: Vec<Key>,
+    /// For each entry those that are the next ones of some of its ranks.
+    followers: Vec<Vec<usize>>,
+    /// How many entries each of them still follows.
+    waits: Vec<usize>,
+    /// Which text each of them has.
+    texts: Vec<usize>,
+    /// For each text the entries that still wait.
+    deep: Vec<BTreeSet<usize>>,
+    /// Entries that wait for nothing.
+    heads: BTreeSet<Key>,
+}
+
+/// The same entries, or fewer with more ranks; the order of each rank's own ones is kept, and so is that of what
+/// programs wrote.
+pub(super) fn arranged(entries: Vec<Entry>, places: &Places) -> Vec<Entry> {
+    let mut arrangement = Arrangement::new(entries, places);
+    std::iter::from_fn(|| arrangement.next()).collect()
+}
+
+impl Arrangement {
+    fn new(entries: Vec<Entry>, places: &Places) -> Self {
+        let count = entries.len();
+        let mut numbers: BTreeMap<Rc<[u8]>, usize> = BTreeMap::new();
+        let mut last = vec![None; places.len()];
+        let mut new = Self {
+            entries: Vec::with_capacity(count),
+            keys: Vec::with_capacity(count),
+            followers: vec![Vec::new(); count],
+            waits: vec![0; count],
+            texts: Vec::with_capacity(count),
+            deep: Vec::new(),
+            heads: BTreeSet::new(),
+        };
+        let mut part = 0;
+        for (at, entry) in entries.into_iter().enumerate() {
+            part += usize::from(entry.is_output());
+            let lowest = entry.ranks.ranges().first().map(|range| range.0);
+            new.keys.push((part, lowest, at));
+            part += usize::from(entry.is_output());
+            let number = numbers.len();
+            let number = *numbers.entry(Rc::clone(&entry.text)).or_insert(number);
+            new.texts.push(number);
+            new.deep.resize_with(numbers.len(), BTreeSet::new);
+            for place in entry.ranks.ranks().filter_map(|rank| places.of(rank)) {
+                let Some(before) = last[place].replace(at) else { continue };
+                if new.followers[before].last() != Some(&at) {
+                    new.followers[before].push(at);
+                    new.waits[at] += 1;
+                }
+            }
+            if new.waits[at] == 0 {
+                new.heads.insert(new.keys[at]);
+            } else {
+                new.deep[number].insert(at);
+            }
+            new.entries.push(Some(entry));
+        }
+        new
+    }
+
+    fn next(&mut self) -> Option<Entry> {
+        let free = self.heads.iter().find(|key| !self.is_to_wait(key.2));
+        let key = *free.or(self.heads.first())?;
+        self.heads.remove(&key);
+        let mut entry = self.entries[key.2].take()?;
+        let mut taken = vec![key.2];
+        if !entry.is_output() {
+            let text = self.texts[key.2];
+            taken.extend(self.heads.iter().map(|key| key.2).filter(|at| self.texts[*at] == text));
+        }
+        for at in taken {
+            self.heads.remove(&self.keys[at]);
+            if let Some(same) = self.entries[at].take() {
+                entry.ranks.join(&same.ranks);
+            }
+            for follower in std::mem::take(&mut self.followers[at]) {
+                self.waits[follower] -= 1;
+                if self.waits[follower] == 0 {
+                    self.deep[self.texts[follower]].remove(&follower);
+                    self.heads.insert(self.keys[follower]);
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    /// Whether others are yet to say the same as this answer.
+    fn is_to_wait(&self, at: usize) -> bool {
+        let Some(entry) = self.entries[at].as_ref().filter(|entry| !entry.is_output()) else {
+            return false;
+        };
+        let others = self.deep[self.texts[at]].iter().filter_map(|at| self.entries[*at].as_ref());
+        others.into_iter().any(|other| !other.ranks.meets(&entry.ranks))
+    }
+}
