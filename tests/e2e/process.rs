@@ -70,7 +70,8 @@ impl Process {
     }
 
     pub(crate) fn is_daemon(&self) -> bool {
-        self.runs("mpd") && !self.is_manager()
+        let is_helper = self.arguments.first().is_some_and(|name| name == "mpdusers");
+        self.runs("mpd") && !self.is_manager() && !is_helper
     }
 
     /// Greatest size so far in KiB of what it keeps in memory, about: its program's own pages, which all
@@ -88,6 +89,12 @@ impl Process {
     /// resident in a debug build.
     pub(crate) fn anonymous_kib(&self) -> u64 {
         self.status("RssAnon:")
+    }
+
+    pub(crate) fn niceness(&self) -> i32 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).expect("it lives");
+        let fields = stat.rsplit_once(')').expect("a name").1;
+        fields.split_whitespace().nth(16).expect("a niceness").parse().expect("a number")
     }
 
     /// Processor time so far.

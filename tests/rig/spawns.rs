@@ -105,10 +105,6 @@ fn processes_of_real_mpi_libraries_are_spread_evenly_and_find_others_by_a_name()
         return skip("no MPI library is there");
     }
     let Some((rig, hosts)) = booted(Wish { share, ..five() }) else { return };
-    for host in &hosts {
-        // As each other's CPUs are not theirs, neither are each other's sessions.
-        rig.control(&["cpu", host, "200"]);
-    }
     for (library, (name, ..)) in LIBRARIES.iter().enumerate() {
         let mut cases = vec![(vec!["fib", "6"], "5/5/5/5/5", "sum 8\n")];
         if sample(false, true) {

@@ -116,3 +116,26 @@ fn ranks_go_before_their_managers_when_memory_runs_out() {
     job.wait().code(143);
     ring.only_daemons_are_left();
 }
+
+#[test]
+fn daemons_and_managers_come_before_ranks_where_they_may() {
+    let nice = |words: &[&str]| {
+        let output = std::process::Command::new("nice").args(words).output().expect("nice");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<i32>().expect("a number")
+    };
+    let (ours, may) = (nice(&[]), nice(&["-n", "-1", "nice"]) < 0);
+    let servers = if may && ours == 0 { -10 } else { ours };
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
+    for index in 1..=4 {
+        assert_eq!(ring.process(index).niceness(), servers);
+        assert_eq!(ring.manager(index).niceness(), servers);
+    }
+    for rank in ring.suite.running("sleep") {
+        assert_eq!(rank.niceness(), ours);
+    }
+    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.wait().code(143);
+    ring.only_daemons_are_left();
+}
