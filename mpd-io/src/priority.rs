@@ -3,10 +3,7 @@
 //! Beside hundreds of ranks that poll, a process that is like them gets a few milliseconds a second, and whoever
 //! listens to it takes its host for lost.
 
-use std::fs;
 use std::time::Duration;
-
-use nix::unistd::{getpid, getsid};
 
 use crate::raw;
 
@@ -20,18 +17,11 @@ const SLICE: Duration = Duration::from_micros(200);
 /// refuses is done without.
 pub fn of_a_server() {
     match raw::niceness() {
-        Some(0) if raw::schedule(NICENESS, SLICE).is_ok() => raise_session(),
+        Some(0) if raw::schedule(NICENESS, SLICE).is_ok() => {}
         Some(nice @ 0..) => {
             let _ = raw::schedule(nice, SLICE);
         }
         // It is somebody's will, as are other rules than those for ordinary processes.
         Some(_) | None => {}
-    }
-}
-
-/// Where the kernel has sessions share the processors, niceness counts among the processes of one only.
-fn raise_session() {
-    if getsid(None) == Ok(getpid()) {
-        let _ = fs::write("/proc/self/autogroup", NICENESS.to_string());
     }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) terminal: bool,
     /// What is open here and not close-on-exec is open there too, besides the given ones.
     pub(crate) keeps_inherited: bool,
-    pub(crate) die_with_parent: bool,
+    /// What the kernel sends it when its parent dies; 0: nothing.
+    pub(crate) at_parents_end: c_int,
     pub(crate) parent: libc::pid_t,
     /// Whose descendants may trace the child where others may not; 0: nobody's.
     pub(crate) tracer: libc::pid_t,
@@ -257,8 +258,8 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             Company::OurGroup => 0,
         };
         check(Step::Session, place)?;
-        if plan.die_with_parent {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0);
+        if plan.at_parents_end != 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, plan.at_parents_end as c_ulong, 0, 0, 0);
             if libc::getppid() != plan.parent {
                 libc::_exit(127);
             }

@@ -183,11 +183,21 @@ pub fn tell_users(
     };
     pids.retain(|&pid| pid != Pid::this());
     // What is new is most likely of the youngest.
-    while let (false, Some(pid)) = (wanted.is_empty(), pids.pop()) {
-        let open = if users == Users::Anybody { Vec::new() } else { open_files(pid) };
-        for inode in open.into_iter().chain(mapped(pid)) {
-            if wanted.remove(&inode) {
-                tell(inode)?;
+    pids.reverse();
+    // Who has a file open is known without waiting for anybody.
+    let looks: &[fn(Pid) -> Vec<u64>] = match users {
+        Users::Family(_) => &[open_files, mapped],
+        Users::Anybody => &[mapped],
+    };
+    for look in looks {
+        for &pid in &pids {
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            for inode in look(pid) {
+                if wanted.remove(&inode) {
+                    tell(inode)?;
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
@@ -134,6 +135,34 @@ impl AsFd for Signals {
 impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.delivery.get_read().as_raw_fd()
+    }
+}
+
+/// News of children for a process that has all signals blocked.
+#[derive(Debug)]
+pub struct ChildSignals(SignalFd);
+
+impl ChildSignals {
+    /// SIGCHLD must be blocked.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn blocked() -> io::Result<Self> {
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGCHLD);
+        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
+    }
+
+    /// Forgets what has come.
+    pub fn clear(&self) {
+        while matches!(self.0.read_signal(), Ok(Some(_))) {}
+    }
+}
+
+impl AsFd for ChildSignals {
+    /// Readable when something has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

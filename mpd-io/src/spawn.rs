@@ -25,7 +25,8 @@ pub struct Spawn {
     directory: Option<CString>,
     limits: Vec<(u8, u64, u64)>,
     umask: Option<u32>,
-    die_with_parent: bool,
+    /// See [`Plan`].
+    at_parents_end: i32,
     tracer: Option<Pid>,
     script: bool,
     company: Company,
@@ -84,7 +85,7 @@ impl Spawn {
             directory: None,
             limits: Vec::new(),
             umask: None,
-            die_with_parent: false,
+            at_parents_end: 0,
             tracer: None,
             script: false,
             company: Company::default(),
@@ -147,7 +148,13 @@ impl Spawn {
 
     /// The kernel kills the child when this process dies.
     pub fn die_with_parent(&mut self) -> &mut Self {
-        self.die_with_parent = true;
+        self.at_parents_end = libc::SIGKILL;
+        self
+    }
+
+    /// The kernel sends the child SIGTERM when this process dies.
+    pub fn end_with_parent(&mut self) -> &mut Self {
+        self.at_parents_end = libc::SIGTERM;
         self
     }
 
@@ -200,7 +207,7 @@ impl Spawn {
             company: self.company,
             terminal: self.terminal,
             keeps_inherited: self.keeps_inherited,
-            die_with_parent: self.die_with_parent,
+            at_parents_end: self.at_parents_end,
             parent: Pid::this().as_raw(),
             tracer: self.tracer.map_or(0, Pid::as_raw),
             failed: None,

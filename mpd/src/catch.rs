@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use mpd_io::passing::{self, Passed};
 use mpd_io::pidfd::Pidfd;
+use mpd_io::signals::ChildSignals;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::tracer::{Event, Tracer};
 use mpd_io::{adopt_inherited, place_for_exec};
 use mpd_proto::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::debugger::wrapper::SOCKET_VARIABLE;
@@ -62,26 +62,32 @@ pub(crate) fn run_holding(words: &[OsString]) -> Result<ExitCode> {
     let [tracer, words @ ..] = words else { bail!("no program to watch") };
     let tracer = tracer.to_str().and_then(|text| text.parse().ok()).context("no tracer")?;
     let Watched { tracer, control } = begin(words, Pid::from_raw(tracer))?;
-    let mut child_signals = SigSet::empty();
-    child_signals.add(Signal::SIGCHLD);
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let children = SignalFd::with_flags(&child_signals, flags).context("cannot wait")?;
+    let children = ChildSignals::blocked().context("cannot wait")?;
+    let _ = control.set_nonblocking(true);
     let mut held: Vec<Held> = Vec::new();
+    let mut heard = true;
     loop {
-        while matches!(children.read_signal(), Ok(Some(_))) {}
+        children.clear();
         while let Some(event) = tracer.poll_event().context(NO_PROGRAM)? {
-            let Event::Crashed { pid, signal } = event else { return Ok(end_as(event)) };
+            let Event::Crashed { pid, signal } = event else {
+                held.drain(..).for_each(|held| held.let_die(&tracer));
+                return Ok(end_as(event));
+            };
+            // A word that is on its way was said of what was held before.
+            if heard && goes_on(&control, &mut heard) {
+                held.drain(..).for_each(|held| held.let_die(&tracer));
+            }
             match tell(&control, &Crash::held(u8::try_from(signal).unwrap_or(0))) {
                 true => held.push(Held { process: Pidfd::open(pid).ok(), pid, signal }),
                 false => tracer.let_die(pid, signal),
             }
         }
         let mut fds = vec![PollFd::new(children.as_fd(), PollFlags::POLLIN)];
-        if !held.is_empty() {
+        if heard {
             fds.push(PollFd::new(control.as_fd(), PollFlags::POLLIN));
         }
         let _ = poll(&mut fds, PollTimeout::NONE);
-        if !held.is_empty() && goes_on(&control) {
+        if heard && goes_on(&control, &mut heard) {
             held.drain(..).for_each(|held| held.let_die(&tracer));
         }
     }
@@ -104,9 +110,16 @@ impl Held {
     }
 }
 
-/// Whether the manager has said that what is held goes on, or says nothing any more.
-fn goes_on(control: &UnixStream) -> bool {
-    !matches!(passing::receive(control), Ok(Passed::Nothing))
+/// Whether the manager has said that what is held goes on, or says nothing any more, which is then no longer `heard`.
+fn goes_on(control: &UnixStream, heard: &mut bool) -> bool {
+    match passing::receive(control) {
+        Ok(Passed::Nothing) => false,
+        Ok(Passed::Message(..)) => true,
+        Ok(Passed::Closed) | Err(_) => {
+            *heard = false;
+            true
+        }
+    }
 }
 
 /// A program that runs.

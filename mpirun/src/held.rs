@@ -13,7 +13,7 @@ use crate::processes::Processes;
 pub const GATHER: Duration = Duration::from_millis(300);
 const GATHER_MOST: Duration = Duration::from_secs(1);
 
-/// Most ranks of one session; each has a debugger.
+/// Most ranks that are looked at in one session, each with a debugger. Further ones that crashed with them go with them.
 const MAX_RANKS: usize = 64;
 
 /// Most hosts that are named in one line.
@@ -72,10 +72,12 @@ impl Held {
     pub fn open(&mut self, now: Time, processes: &Processes) -> Option<Opening> {
         self.due.take_if(|due| *due <= now)?;
         (self.open, self.latest) = (true, None);
-        let later = self.waiting.keys().nth(MAX_RANKS).copied();
-        let later = later.map(|rank| self.waiting.split_off(&rank)).unwrap_or_default();
-        let now = std::mem::replace(&mut self.waiting, later);
-        Some(Opening { ranks: now.keys().copied().collect(), who: told(&now, processes) })
+        let crashed = std::mem::take(&mut self.waiting);
+        let mut who = told(&crashed, processes);
+        if crashed.len() > MAX_RANKS {
+            who = format!("{who}; of these {} the first {MAX_RANKS} are looked at", crashed.len());
+        }
+        Some(Opening { ranks: crashed.keys().copied().take(MAX_RANKS).collect(), who })
     }
 
     /// The session is over; `more` if there may be another one now. Whether all that is held is to be let go.
@@ -197,8 +199,7 @@ mod tests {
         let (ranks, who) = opened(&mut held, NOW + GATHER).unwrap();
         assert_eq!(ranks, "0-63");
         assert!(who.starts_with("ranks 0,3,6,") && !who.contains("host"), "{who}");
-        assert!(!held.close(NOW, true, false));
-        assert_eq!(opened(&mut held, NOW).unwrap().0, "64-99");
-        assert!(held.close(NOW, false, false));
+        assert!(who.ends_with("; of these 100 the first 64 are looked at"), "{who}");
+        assert!(held.close(NOW, true, false), "the others go with them");
     }
 }

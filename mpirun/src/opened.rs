@@ -29,7 +29,8 @@ impl Opened {
         let words = [NAME, "-p", &job.to_string(), "-r", &ranks.to_string(), "-gdb-path"];
         let words = words.map(|word| word.as_bytes().to_vec()).into_iter().chain([gdb.to_vec()]);
         let mut spawn = Spawn::new(b"/proc/self/exe", words, own_environment())?;
-        spawn.in_our_group().die_with_parent();
+        // It puts the terminal in order before it ends.
+        spawn.in_our_group().end_with_parent();
         let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
         let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd()];
         let process = spawn.start(&descriptors, Extra::default(), None)?;

@@ -202,6 +202,12 @@ impl Session<'_> {
             if self.opened.is_some() && self.leave_to_debugger(signal) {
                 continue;
             }
+            let ends = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP].contains(&signal);
+            if ends && self.to_open.take().is_some() {
+                // Nobody is going to look any more.
+                self.run.debugged(self.clock.now(), false);
+                self.perform();
+            }
             let size = self.has_pty.then(pty::own_size).flatten();
             let input = match (signal, size) {
                 _ if gone => Input::TerminalGone,

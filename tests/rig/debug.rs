@@ -93,9 +93,9 @@ fn a_session_of_mpi_ranks_on_four_hosts_reads_like_one_of_gdb() {
         let all = format!("0-{last}");
         for line in [
             format!("{all}: Breakpoint 1 at "),
-            "0: Breakpoint 1, work (round=0) at world.c:13\n0: 13\t    int twice = round * 2;\n"
-                .into(),
+            "0: Breakpoint 1, work (round=0) at world.c:13\n".into(),
             format!("{last}: Breakpoint 1, work (round={last}) at world.c:13\n"),
+            format!("{all}: 13\t    int twice = round * 2;\n"),
             "0: 14\t    return twice;\n".into(),
             "0: 15\t}\n".into(),
             format!("{last}: $1 = {}\n", 2 * last),

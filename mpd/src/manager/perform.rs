@@ -94,7 +94,9 @@ impl Process {
     }
 
     fn signal(&mut self, number: u8, send: impl Fn(&Client, i32)) {
-        self.note_shm();
+        if !matches!(i32::from(number), libc::SIGWINCH | libc::SIGCONT) {
+            self.note_shm();
+        }
         self.clients.started().for_each(|(_, client)| send(client, i32::from(number)));
     }
 

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
+use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Spawn};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 
 use super::{FIRST_LOOK, MOST_DOUBLINGS, Process, SHM_USERS, Timer, perform};
 use crate::users::{ANYBODY, FAMILY};
@@ -30,9 +32,10 @@ enum End {
     Cut,
 }
 
-/// A helper at work. It ends by itself when nobody listens, and with its manager.
+/// A helper at work. It ends when it has said all, or is dropped, and with its manager.
 #[derive(Debug)]
 pub(super) struct Helper {
+    process: Pidfd,
     pipe: PipeReader,
     bytes: Vec<u8>,
     /// None: it looks at the job's processes.
@@ -47,9 +50,11 @@ impl Helper {
         let argv = words.into_iter().chain(inodes).map(String::into_bytes);
         let mut spawn = Spawn::new(b"/proc/self/exe", argv, Vec::<Vec<u8>>::new())?;
         spawn.die_with_parent();
-        spawn.start(&[null.as_fd(), its.as_fd(), null.as_fd()], Extra::default(), None)?;
+        let pid =
+            spawn.start(&[null.as_fd(), its.as_fd(), null.as_fd()], Extra::default(), None)?;
+        let process = Pidfd::open(pid).context("the helper")?;
         let in_use = (whose == ANYBODY).then(BTreeSet::new);
-        Ok(Self { pipe, bytes: Vec::new(), in_use })
+        Ok(Self { process, pipe, bytes: Vec::new(), in_use })
     }
 
     /// Waits until it says something.
@@ -80,6 +85,13 @@ impl Helper {
     }
 }
 
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It may be waiting for a process, and would not see that nobody listens.
+        let _ = self.process.signal(Signal::SIGKILL as i32);
+    }
+}
+
 impl Process {
     /// It is time for the next look whether the job uses new files.
     pub(super) fn look_at_shm(&mut self, looks: u8) {
@@ -95,9 +107,18 @@ impl Process {
     /// Many a rank does not survive what comes now: whose new files are is found out before, if that is possible
     /// soon.
     pub(super) fn note_shm(&mut self) {
-        let Some(wanted) = self.tidy.shm.begin() else { return };
-        self.find_shm_users(FAMILY, &wanted);
         let until = Instant::now() + BEFORE_SIGNALS;
+        // One that is at work still has to tell of older files.
+        self.await_shm_helper(until);
+        if self.shm_helper.is_none()
+            && let Some(wanted) = self.tidy.shm.begin()
+        {
+            self.find_shm_users(FAMILY, &wanted);
+            self.await_shm_helper(until);
+        }
+    }
+
+    fn await_shm_helper(&mut self, until: Instant) {
         while let Some(helper) = &self.shm_helper
             && helper.wait(until.saturating_duration_since(Instant::now()))
         {
@@ -153,7 +174,7 @@ impl Process {
                 None => found.into_iter().for_each(|inode| self.tidy.shm.found(inode)),
             }
             let Some(end) = end else { continue };
-            let in_use = self.shm_helper.take().and_then(|helper| helper.in_use);
+            let in_use = self.shm_helper.take().and_then(|mut helper| helper.in_use.take());
             match (in_use, end) {
                 (None, End::Complete) => self.tidy.shm.conclude(),
                 (None, End::Cut) => {}

@@ -14,8 +14,8 @@ use super::Process;
 /// Most bytes that a watcher may say.
 const MAX_SAID: usize = 1 << 20;
 
-/// Most crashes of one rank, and of all ranks of a host, that are told: each is some kilobytes, or few bytes of
-/// one that is held.
+/// Most crashes of one rank, and of all ranks of a host, that are told: each is some kilobytes. Those that are held are
+/// all told.
 const MAX_CRASHES: usize = 4;
 const MAX_TOLD: u32 = 64;
 
@@ -70,9 +70,14 @@ impl Watcher {
         let whole = words.byte_offset();
         self.said.drain(..whole);
         self.holds |= crashes.iter().any(|crash| crash.held);
-        let left = MAX_CRASHES.saturating_sub(self.told);
-        self.told += crashes.len();
-        crashes.into_iter().take(left).collect()
+        let (held, mut told): (Vec<_>, Vec<_>) = crashes.into_iter().partition(|crash| crash.held);
+        if !held.is_empty() {
+            // Each is a few bytes, and waits for a word of ours: none may go unheard.
+            self.bytes = self.said.len();
+        }
+        told.truncate(MAX_CRASHES.saturating_sub(self.told));
+        self.told += told.len();
+        held.into_iter().chain(told).collect()
     }
 
     /// Lets go what it holds.
@@ -137,6 +142,10 @@ mod tests {
         (0..2).for_each(|_| watcher.go_on());
         assert_eq!(theirs.read(&mut buffer).unwrap(), 1);
         (0..9).for_each(|_| theirs.write_all(&text).unwrap());
-        assert_eq!(watcher.hear().len(), MAX_CRASHES - 2);
+        assert_eq!(watcher.hear().len(), 9, "each waits for our word");
+        let looked_at = Crash { held: false, ..Crash::held(11) };
+        let text = serde_json::to_vec(&looked_at).unwrap();
+        (0..9).for_each(|_| theirs.write_all(&text).unwrap());
+        assert_eq!(watcher.hear().len(), MAX_CRASHES);
     }
 }

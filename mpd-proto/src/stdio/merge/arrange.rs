@@ -28,8 +28,8 @@ struct Arrangement {
     heads: BTreeSet<Key>,
 }
 
-/// The same entries, or fewer with more ranks; the order of each rank's own ones is kept, and so is that of what
-/// programs wrote.
+/// The same entries, or fewer with more ranks; the order of each rank's own ones is kept. That of what
+/// programs wrote is, too, unless answers of different ranks stand crosswise.
 pub(super) fn arranged(entries: Vec<Entry>, places: &Places) -> Vec<Entry> {
     let mut arrangement = Arrangement::new(entries, places);
     std::iter::from_fn(|| arrangement.next()).collect()
