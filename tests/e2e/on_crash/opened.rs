@@ -223,6 +223,59 @@ fn a_job_that_is_ended_ends_what_is_held() {
 }
 
 #[test]
+fn a_job_in_the_background_that_is_ended_waits_for_nobody() {
+    let program = crasher!();
+    let suite = Suite::new();
+    suite.start_daemon();
+    let script = Scene::script(&program, "1", "none");
+    let mut scene = Scene::of(&suite, "", &format!("-n 2 {script}"));
+    wait_until("the rank that waits", || suite.running("crasher").len() == 1);
+    scene.terminal.press(SUSPEND);
+    scene.terminal.shows("Stopped");
+    scene.terminal.enter("bg");
+    scene.now();
+    scene.terminal.shows("it waits for the foreground (fg)");
+    let mpirun = suite.running("mpirun").first().expect("mpirun").pid;
+    process::send(mpirun, Signal::SIGTERM);
+    wait_until("the job has ended", || suite.running("mpirun").is_empty());
+    suite.no_job_is_left_but(&["bash"]);
+    scene.terminal.leave();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_rank_whose_processes_crash_one_after_the_other_comes_to_its_end() {
+    let program = crasher!();
+    let suite = Suite::new();
+    suite.start_daemon();
+    let script = format!("sh -c 'for i in 1 2 3 4 5 6; do {program} segv; done; exit 7'");
+    let mut scene = Scene::of(&suite, "", &format!("-n 1 {script}"));
+    scene.opens("rank 0 of host ");
+    scene.quits(7, "");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_terminal_is_in_order_when_mpirun_was_killed_beside_its_debugger() {
+    let program = crasher!();
+    let suite = Suite::new();
+    suite.start_daemon();
+    let after = "until stty -a | grep -q \" icanon\"; do sleep 0.01; done; echo in order";
+    // Other shells than bash leave it as it is.
+    let mut scene = Scene::of(&suite, "sh -c '", &format!("-n 1 {program} segv; {after}'"));
+    scene.opens("rank 0 of host ");
+    let has_debugger = |pid: i32| suite.running("mpirun").iter().any(|one| one.parent == pid);
+    let all = suite.running("mpirun");
+    let first = all.iter().find(|one| has_debugger(one.pid)).expect("the one of the job");
+    process::send(first.pid, Signal::SIGKILL);
+    scene.terminal.shows("\nin order");
+    scene.terminal.shows_prompt();
+    suite.no_job_is_left_but(&["bash"]);
+    scene.terminal.leave();
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
     let program = crasher!();
     let suite = Suite::new();
