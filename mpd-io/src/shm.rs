@@ -163,7 +163,7 @@ pub(crate) fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
 pub enum Users {
     /// What descendants of this process have mapped or open.
     Family(Pid),
-    /// What any process of the host has mapped.
+    /// What any process of this user on the host has mapped.
     Anybody,
 }
 
@@ -179,7 +179,8 @@ pub fn tell_users(
 ) -> io::Result<()> {
     let mut pids: Vec<Pid> = match users {
         Users::Family(of) => tree::descendants_of(of).into_iter().collect(),
-        Users::Anybody => all_processes().collect(),
+        // Root could look at others' processes, too, and would wait for them.
+        Users::Anybody => all_processes().filter(|pid| is_ours(*pid)).collect(),
     };
     pids.retain(|&pid| pid != Pid::this());
     // What is new is most likely of the youngest.
@@ -209,6 +210,10 @@ fn all_processes() -> impl Iterator<Item = Pid> {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+}
+
+fn is_ours(pid: Pid) -> bool {
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
 }
 
 /// Inodes below `/dev/shm` that a process has mapped.
