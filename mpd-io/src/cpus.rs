@@ -7,6 +7,8 @@ use std::path::Path;
 
 use mpd_proto::placement::binding::Cpu;
 
+use crate::status::field;
+
 const SYSTEM: &str = "/sys/devices/system";
 
 /// More CPUs than any kernel can have: a list with higher numbers is none.
@@ -46,7 +48,7 @@ pub fn count() -> u32 {
 pub fn allowed() -> io::Result<Vec<Cpu>> {
     // The system call needs a buffer as large as the kernel's own masks, which it does not tell.
     let status = fs::read_to_string("/proc/self/status")?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = field(&status, "Cpus_allowed_list:");
     let numbers = list.and_then(numbers).ok_or(io::ErrorKind::InvalidData)?;
     let nodes = nodes(Path::new(SYSTEM));
     let cpu = |number: u32| Cpu {

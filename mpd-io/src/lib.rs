@@ -40,6 +40,7 @@ pub mod search;
 pub mod shm;
 pub mod signals;
 pub mod spawn;
+mod status;
 pub mod sweep;
 pub mod tcp;
 pub mod terminal;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::raw;
 
 /// The niceness of a server, if the system lets it have one below zero (a root's, or one with `RLIMIT_NICE`).
-pub const NICENESS: i32 = -10;
+const NICENESS: i32 = -10;
 
 /// For how long it wants a processor at a time. Who asks for little gets it sooner (Linux 6.12 and later).
 const SLICE: Duration = Duration::from_micros(200);

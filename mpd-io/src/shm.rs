@@ -180,7 +180,7 @@ pub fn tell_users(
     let mut pids: Vec<Pid> = match users {
         Users::Family(of) => tree::descendants_of(of).into_iter().collect(),
         // Root could look at others' processes, too, and would wait for them.
-        Users::Anybody => all_processes().filter(|pid| is_ours(*pid)).collect(),
+        Users::Anybody => tree::everybody().filter(|pid| is_ours(*pid)).collect(),
     };
     pids.retain(|&pid| pid != Pid::this());
     // What is new is most likely of the youngest.
@@ -203,13 +203,6 @@ pub fn tell_users(
         }
     }
     Ok(())
-}
-
-fn all_processes() -> impl Iterator<Item = Pid> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
 fn is_ours(pid: Pid) -> bool {

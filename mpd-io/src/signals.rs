@@ -1,6 +1,5 @@
 //! Signals as events of the loop: the handler does no more than note the number and wake the loop.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -13,6 +12,7 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::raw;
+use crate::status::{self, field};
 
 /// Signals that are meant for a program when they come to who runs it: what people, batch systems and timers
 /// send and what can be caught. Not what the kernel tells a process of its own mistakes, children and files, and
@@ -79,13 +79,11 @@ pub fn is_default(pid: Pid, signal: Signal) -> bool {
 }
 
 fn mask_of(pid: Pid, name: &str) -> Option<u64> {
-    mask_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, name)
+    mask_in(&status::of(pid), name)
 }
 
-/// A mask in a `status` file, see proc_pid_status(5).
 fn mask_in(status: &str, name: &str) -> Option<u64> {
-    let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
-    u64::from_str_radix(mask.trim(), 16).ok()
+    u64::from_str_radix(field(status, name)?, 16).ok()
 }
 
 /// Ends this process by a signal, as a child of it was, without a core of our own. Returns if the signal

@@ -12,6 +12,7 @@ use nix::libc::SIGKILL;
 use nix::unistd::Pid;
 
 use crate::raw::{pidfd_open, pidfd_signal};
+use crate::tree::everybody;
 
 /// Variable that every process of a job carries.
 pub const COOKIE: &str = "MPD_JOB_COOKIE";
@@ -41,12 +42,8 @@ pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
 }
 
 fn sweep_once(wanted: &[u8]) -> usize {
-    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
-    let own = Pid::this().as_raw().unsigned_abs();
-    processes
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|&pid| pid != own && kill_if_carries(pid, wanted))
-        .count()
+    let others = everybody().filter(|&pid| pid != Pid::this());
+    others.filter(|pid| kill_if_carries(pid.as_raw().unsigned_abs(), wanted)).count()
 }
 
 fn kill_if_carries(pid: u32, wanted: &[u8]) -> bool {

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal as _};
 
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp};
 
+use crate::status::{self, field};
+
 /// Whether we have a controlling terminal that still works.
 pub fn is_there() -> bool {
     fs::File::open("/dev/tty").is_ok()
@@ -38,7 +40,5 @@ pub fn has_job_control() -> bool {
 
 /// The parent of a process, if that is there.
 pub fn parent_of(pid: Pid) -> Option<Pid> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    parent.trim().parse().ok().map(Pid::from_raw)
+    field(&status::of(pid), "PPid:")?.parse().ok().map(Pid::from_raw)
 }

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 
 use crate::raw::{ptrace, wait};
 use crate::signals::is_default;
+use crate::status::{self, field};
 use crate::tree::children;
 
 /// Signals of accidents.
@@ -122,10 +123,10 @@ pub fn caught_by(watcher: Pid) -> Vec<Pid> {
     let mut queue = VecDeque::from(children(watcher));
     while let Some(pid) = queue.pop_front() {
         queue.extend(children(pid));
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let is_dead = field("State:").is_none_or(|state| state.starts_with(['Z', 'X']));
-        let tracer = field("TracerPid:").and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
+        let status = status::of(pid);
+        let is_dead = field(&status, "State:").is_none_or(|state| state.starts_with(['Z', 'X']));
+        let tracer =
+            field(&status, "TracerPid:").and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
         if !is_dead && tracer != Some(watcher) {
             caught.push(pid);
         }
@@ -159,8 +160,7 @@ fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
     if !is_default(Pid::from_raw(tid), Signal::try_from(signal).ok()?) {
         return None;
     }
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    field(&status::of(Pid::from_raw(tid)), "Tgid:")?.parse().ok()
 }
 
 /// Stops the process, one thread of which is about to crash, and traces it no more: a debugger will.

@@ -34,6 +34,12 @@ pub fn children(pid: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// Every process of this host that can be seen now.
+pub(crate) fn everybody() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+}
+
 /// Every descendant of this process that can be seen now.
 pub fn descendants() -> BTreeSet<Pid> {
     descendants_of(Pid::this())

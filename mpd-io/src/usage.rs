@@ -7,6 +7,7 @@ use mpd_proto::message::HostUse;
 use nix::unistd::Pid;
 
 use crate::cpus;
+use crate::status;
 use crate::tree::children;
 
 /// The kernel counts CPU time in hundredths of a second wherever the suite runs.
@@ -90,7 +91,7 @@ impl Stat {
 }
 
 fn resident_kib(pid: Pid) -> u64 {
-    field(&read(&format!("/proc/{pid}/status")), "VmRSS:")
+    field(&status::of(pid), "VmRSS:")
 }
 
 fn read(path: &str) -> String {
@@ -99,8 +100,7 @@ fn read(path: &str) -> String {
 
 /// The number behind a name.
 fn field(text: &str, name: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|rest| rest.split_ascii_whitespace().next());
+    let number = status::field(text, name).and_then(|rest| rest.split_ascii_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 

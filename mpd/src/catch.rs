@@ -64,32 +64,55 @@ pub(crate) fn run_holding(words: &[OsString]) -> Result<ExitCode> {
     let Watched { tracer, control } = begin(words, Pid::from_raw(tracer))?;
     let children = ChildSignals::blocked().context("cannot wait")?;
     let _ = control.set_nonblocking(true);
-    let mut held: Vec<Held> = Vec::new();
-    let mut heard = true;
+    let mut holder = Holder { tracer, control: Some(control), held: Vec::new() };
     loop {
         children.clear();
-        while let Some(event) = tracer.poll_event().context(NO_PROGRAM)? {
+        while let Some(event) = holder.tracer.poll_event().context(NO_PROGRAM)? {
             let Event::Crashed { pid, signal } = event else {
-                held.drain(..).for_each(|held| held.let_die(&tracer));
+                holder.let_all_die();
                 return Ok(end_as(event));
             };
-            // A word that is on its way was said of what was held before.
-            if heard && goes_on(&control, &mut heard) {
-                held.drain(..).for_each(|held| held.let_die(&tracer));
-            }
-            match tell(&control, &Crash::held(u8::try_from(signal).unwrap_or(0))) {
-                true => held.push(Held { process: Pidfd::open(pid).ok(), pid, signal }),
-                false => tracer.let_die(pid, signal),
-            }
+            holder.hold(pid, signal);
         }
-        let mut fds = vec![PollFd::new(children.as_fd(), PollFlags::POLLIN)];
-        if heard {
-            fds.push(PollFd::new(control.as_fd(), PollFlags::POLLIN));
+        let both = [Some(children.as_fd()), holder.control.as_ref().map(AsFd::as_fd)];
+        let fds = both.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let _ = poll(&mut fds.collect::<Vec<_>>(), PollTimeout::NONE);
+        holder.listen();
+    }
+}
+
+/// Who keeps processes that crashed as they were.
+struct Holder {
+    tracer: Tracer,
+    /// None when the manager is gone.
+    control: Option<UnixStream>,
+    held: Vec<Held>,
+}
+
+impl Holder {
+    fn hold(&mut self, pid: Pid, signal: i32) {
+        // A word that is on its way was said of what was held before.
+        self.listen();
+        let crash = Crash::held(u8::try_from(signal).unwrap_or(0));
+        match self.control.as_ref().is_some_and(|control| tell(control, &crash)) {
+            true => self.held.push(Held { process: Pidfd::open(pid).ok(), pid, signal }),
+            false => self.tracer.let_die(pid, signal),
         }
-        let _ = poll(&mut fds, PollTimeout::NONE);
-        if heard && goes_on(&control, &mut heard) {
-            held.drain(..).for_each(|held| held.let_die(&tracer));
+    }
+
+    /// Hears whether the manager has said that what is held goes on, as it does when nobody can say so any more.
+    fn listen(&mut self) {
+        let Some(control) = &self.control else { return };
+        match passing::receive(control) {
+            Ok(Passed::Nothing) => return,
+            Ok(Passed::Message(..)) => {}
+            Ok(Passed::Closed) | Err(_) => self.control = None,
         }
+        self.let_all_die();
+    }
+
+    fn let_all_die(&mut self) {
+        self.held.drain(..).for_each(|held| held.let_die(&self.tracer));
     }
 }
 
@@ -106,18 +129,6 @@ impl Held {
         // Somebody else may have ended it.
         if self.process.is_none_or(|process| process.pid().is_some()) {
             tracer.let_die(self.pid, self.signal);
-        }
-    }
-}
-
-/// Whether the manager has said that what is held goes on, or says nothing any more, which is then no longer `heard`.
-fn goes_on(control: &UnixStream, heard: &mut bool) -> bool {
-    match passing::receive(control) {
-        Ok(Passed::Nothing) => false,
-        Ok(Passed::Message(..)) => true,
-        Ok(Passed::Closed) | Err(_) => {
-            *heard = false;
-            true
         }
     }
 }

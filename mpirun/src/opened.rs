@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
 use mpd_proto::{JobId, RankSet};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::debug::NAME;
@@ -49,7 +48,7 @@ impl Opened {
 
     /// It is to end.
     pub(crate) fn end(&self) {
-        let _ = self.pidfd.signal(Signal::SIGTERM as i32);
+        let _ = self.pidfd.signal(libc::SIGTERM);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use mio::event::Event;
 use mpd_io::cpus::CpuMask;
+use mpd_io::logging::plain;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
@@ -17,7 +18,6 @@ use super::clients::{Client, End, Front, Given, MAX_RANKS_ENLARGED, StartError, 
 use super::daemon::Told;
 use super::window::Window;
 use super::{ADOPTED, CONSOLE, DAEMON, Process, SIGNALS, STARTS_PER_TURN, Timer, start};
-use mpd_io::logging::plain;
 
 impl Process {
     /// Remembers what an event says; nothing is done before all were seen.

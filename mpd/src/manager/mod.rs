@@ -67,6 +67,7 @@ use mio::{Events, Interest, Poll, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
+use mpd_io::logging::plain;
 use mpd_io::oom;
 use mpd_io::signals::Signals;
 use mpd_proto::job::{Failure, JobSpec};
@@ -96,7 +97,6 @@ use self::tidy::Tidy;
 use self::trace::Trace;
 use self::window::Window;
 use self::worlds::{World, Worlds};
-use mpd_io::logging::plain;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;

@@ -12,7 +12,6 @@ use mio::{Interest, Token};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Spawn};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 
 use super::{FIRST_LOOK, MOST_DOUBLINGS, Process, SHM_USERS, Timer, perform};
 use crate::users::{ANYBODY, FAMILY};
@@ -88,7 +87,7 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         // It may be waiting for a process, and would not see that nobody listens.
-        let _ = self.process.signal(Signal::SIGKILL as i32);
+        let _ = self.process.signal(libc::SIGKILL);
     }
 }
 
@@ -136,7 +135,7 @@ impl Process {
         }
         match self.shm_helper {
             Some(_) => self.timers.set(Timer::ShmUsers, self.now() + AT_THE_END),
-            None => self.tidied_shm(&left.into_iter().collect()),
+            None => self.tidied_shm(None),
         }
     }
 
@@ -146,8 +145,7 @@ impl Process {
             log::warn!(
                 "shared memory of the job is left: whether others use it was not found out in time"
             );
-            let left = self.tidy.shm.left();
-            self.tidied_shm(&left.into_iter().collect());
+            self.tidied_shm(None);
         }
     }
 
@@ -178,13 +176,13 @@ impl Process {
             match (in_use, end) {
                 (None, End::Complete) => self.tidy.shm.conclude(),
                 (None, End::Cut) => {}
-                (Some(in_use), End::Complete) => self.tidied_shm(&in_use),
-                (Some(_), End::Cut) => self.tidied_shm(&self.tidy.shm.left().into_iter().collect()),
+                (Some(in_use), End::Complete) => self.tidied_shm(Some(&in_use)),
+                (Some(_), End::Cut) => self.tidied_shm(None),
             }
         }
     }
 
-    fn tidied_shm(&mut self, in_use: &BTreeSet<u64>) {
+    fn tidied_shm(&mut self, in_use: Option<&BTreeSet<u64>>) {
         self.timers.stop(Timer::ShmUsers);
         self.tidy.remove(in_use);
         perform::forget(&self.order, self.cgroup.take());

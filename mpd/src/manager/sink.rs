@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
+use mpd_io::logging::plain;
 use mpd_io::output::Output;
 use mpd_proto::job::OutputSpec;
 use mpd_proto::stdio::Stream;
@@ -14,8 +15,6 @@ use mpd_proto::stdio::merge::{self, Merger};
 use mpd_proto::stdio::record::Item;
 use mpd_proto::stdio::uplink::Uplink;
 use mpd_proto::{Rank, RankSet, Time};
-
-use mpd_io::logging::plain;
 
 /// Bytes already written that the queue may still hold.
 const COMPACT_AT: usize = 256 * 1024;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use mpd_io::digest::{Hasher, Hashing};
 use mpd_io::locate;
+use mpd_io::logging::plain;
 use mpd_proto::Rank;
 use mpd_proto::job::{Digest, Failure};
 use mpd_proto::manager::Input;
@@ -23,7 +24,6 @@ use mpd_proto::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up
 
 use super::Process;
 use super::branches::{End, News};
-use mpd_io::logging::plain;
 
 /// Bytes of a file in one frame: little enough for commands to overtake.
 const PIECE: usize = 32 * 1024;

@@ -51,10 +51,13 @@ impl Tidy {
         }
     }
 
-    /// Removes everything but files of shared memory that somebody uses. Call when no process of the job lives.
-    pub(crate) fn remove(&self, in_use: &BTreeSet<u64>) {
+    /// Removes everything but files of shared memory that somebody uses, all of them if it is not known which those
+    /// are. Call when no process of the job lives.
+    pub(crate) fn remove(&self, in_use: Option<&BTreeSet<u64>>) {
         self.baseline.sweep(&self.pids);
-        self.shm.sweep(in_use);
+        if let Some(in_use) = in_use {
+            self.shm.sweep(in_use);
+        }
         sweep_groups(&self.groups);
         if let Some(directory) = &self.directory {
             remove_directory(directory);

@@ -132,6 +132,13 @@ fn ranks_that_crash_later_have_a_session_of_their_own() {
     suite.only_the_daemon_is_left();
 }
 
+/// Of the job's mpirun and the debugger, which is a child of that and the same program, the first.
+fn mpirun_of_job(suite: &Suite) -> i32 {
+    let both = suite.running("mpirun");
+    let has_debugger = |one: &&process::Process| both.iter().any(|other| other.parent == one.pid);
+    both.iter().find(has_debugger).expect("mpirun").pid
+}
+
 /// Processes that crashed and are stopped.
 fn held(suite: &Suite) -> usize {
     let is_held = |process: &process::Process| {
@@ -196,12 +203,7 @@ fn a_mpirun_that_is_killed_and_a_terminal_that_is_gone_leave_nothing_of_a_sessio
             scene.terminal.hang_up();
             break;
         };
-        let both = suite.running("mpirun");
-        // The debugger is a child of the other one.
-        let of_job = both.iter().find(|one| {
-            one.children().iter().any(|child| both.iter().any(|other| other.pid == child.pid))
-        });
-        process::send(of_job.expect("mpirun").pid, signal);
+        process::send(mpirun_of_job(&suite), signal);
         scene.terminal.shows_prompt();
         suite.no_job_is_left_but(&["bash"]);
         scene.terminal.leave();
@@ -264,10 +266,7 @@ fn a_terminal_is_in_order_when_mpirun_was_killed_beside_its_debugger() {
     // Other shells than bash leave it as it is.
     let mut scene = Scene::of(&suite, "sh -c '", &format!("-n 1 {program} segv; {after}'"));
     scene.opens("rank 0 of host ");
-    let has_debugger = |pid: i32| suite.running("mpirun").iter().any(|one| one.parent == pid);
-    let all = suite.running("mpirun");
-    let first = all.iter().find(|one| has_debugger(one.pid)).expect("the one of the job");
-    process::send(first.pid, Signal::SIGKILL);
+    process::send(mpirun_of_job(&suite), Signal::SIGKILL);
     scene.terminal.shows("\nin order");
     scene.terminal.shows_prompt();
     suite.no_job_is_left_but(&["bash"]);

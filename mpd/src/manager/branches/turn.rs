@@ -4,12 +4,12 @@ use std::mem;
 
 use mio::Registry;
 use mpd_io::link::{Heard, LinkError};
+use mpd_io::logging::plain;
 use mpd_proto::Time;
 use mpd_proto::channel::ChannelError;
 use mpd_proto::joblink::{self, Input, Output, Seconds};
 
 use super::{Branch, Branches, End, News, Stage, Standing};
-use mpd_io::logging::plain;
 
 impl Branches {
     /// An event came for `token`; whether that is one of the links'.

@@ -19,13 +19,12 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use mpd_io::logging::plain;
 use mpd_proto::hosts::{self, HostEntry};
 use mpd_proto::job::{Argset, Bytes, HostWish};
 use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy};
 use mpd_proto::soft::{InvalidSoft, Soft};
 use pmi_proto::SpawnCommand;
-
-use mpd_io::logging::plain;
 
 /// Longest file of hints or of hosts.
 const MAX_FILE: u64 = 1 << 20;
