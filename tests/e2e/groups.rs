@@ -55,7 +55,7 @@ fn what_bears_the_key_of_a_group_is_removed_even_if_nobody_had_it_open_for_long(
     let suite = Suite::new();
     let script = format!(
         "{TOLD}; : >/dev/shm$MPD_GROUP_KEY; : >/dev/shm$MPD_GROUP_KEY.more; \
-         : >/dev/shm/sem.${{MPD_GROUP_KEY#/}}; {} exit >/dev/null",
+         : >/dev/shm/sem.${{MPD_GROUP_KEY#/}}; set -- $({} exit); rm \"$8\"",
         suite.program("t-ipc")
     );
     let output = suite.mpirun(["-n", "4", "-g", "2", "sh", "-c", &script]).output();

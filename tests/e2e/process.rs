@@ -66,12 +66,27 @@ impl Process {
     }
 
     pub(crate) fn is_manager(&self) -> bool {
-        self.runs("mpd") && self.arguments.first().is_some_and(|name| name.contains("mpdman"))
+        self.runs("mpd") && self.is_called_manager() && !self.is_below_manager()
+    }
+
+    /// Whether a manager has it find out whose shared memory is whose, or will make something of it that is yet
+    /// the same program.
+    pub(crate) fn is_helper(&self) -> bool {
+        let is_called_helper = self.arguments.first().is_some_and(|name| name == "mpdusers");
+        self.runs("mpd")
+            && (is_called_helper || self.is_called_manager() && self.is_below_manager())
     }
 
     pub(crate) fn is_daemon(&self) -> bool {
-        let is_helper = self.arguments.first().is_some_and(|name| name == "mpdusers");
-        self.runs("mpd") && !self.is_manager() && !is_helper
+        self.runs("mpd") && !self.is_manager() && !self.is_helper()
+    }
+
+    fn is_called_manager(&self) -> bool {
+        self.arguments.first().is_some_and(|name| name.contains("mpdman"))
+    }
+
+    fn is_below_manager(&self) -> bool {
+        Self::read(self.parent).is_some_and(|parent| parent.is_called_manager())
     }
 
     /// Greatest size so far in KiB of what it keeps in memory, about: its program's own pages, which all

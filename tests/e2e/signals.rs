@@ -375,5 +375,6 @@ fn sigtstp_while_ranks_are_being_started_stops_everything() {
 }
 
 fn children(manager: i32) -> Vec<Process> {
-    Process::all().into_iter().filter(|process| process.parent == manager).collect()
+    let is_rank = |process: &Process| process.parent == manager && !process.is_helper();
+    Process::all().into_iter().filter(is_rank).collect()
 }
