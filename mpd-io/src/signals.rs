@@ -75,7 +75,18 @@ pub fn blocked(thread: Pid) -> Option<u64> {
 /// Whether that signal has its default effect on a process.
 pub fn is_default(pid: Pid, signal: Signal) -> bool {
     let mask = |name| mask_of(pid, name).unwrap_or(0);
-    (mask("SigIgn:") | mask("SigCgt:")) >> (signal as i32 - 1) & 1 == 0
+    !has(mask("SigIgn:") | mask("SigCgt:"), signal)
+}
+
+/// Whether a process, whose status this is, notices that signal: it has a handler for it, or blocks it, as who reads
+/// signals from a descriptor does.
+pub(crate) fn is_noticed(status: &str, signal: Signal) -> bool {
+    let mask = |name| mask_in(status, name).unwrap_or(0);
+    has(mask("SigCgt:") | mask("SigBlk:"), signal)
+}
+
+fn has(mask: u64, signal: Signal) -> bool {
+    mask >> (signal as i32 - 1) & 1 == 1
 }
 
 fn mask_of(pid: Pid, name: &str) -> Option<u64> {
@@ -192,5 +203,17 @@ mod tests {
         let status = "Name:\tx\nSigPnd:\t0000000000000002\nSigBlk:\t0000000000000202\n";
         assert_eq!(mask_in(status, "SigBlk:"), Some(0x202));
         assert_eq!(mask_in("Name:\tx\n", "SigBlk:"), None);
+    }
+
+    #[test]
+    fn who_handles_or_blocks_a_signal_notices_it() {
+        let status =
+            "SigBlk:\t0000000000000400\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000020000\n";
+        for (signal, noticed) in
+            [(Signal::SIGCONT, true), (Signal::SIGSEGV, true), (Signal::SIGPIPE, false)]
+        {
+            assert_eq!(is_noticed(status, signal), noticed, "{signal}");
+            assert!(!is_noticed("", signal));
+        }
     }
 }

@@ -14,6 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use crate::{signals, status};
+
 /// Orphans among our descendants become our children from now on.
 ///
 /// # Errors
@@ -67,10 +69,12 @@ pub fn kill_children(spared: impl Fn(Pid) -> bool) {
     }
 }
 
+/// Passes over all descendants that are to be stopped.
+const MAX_PASSES: usize = 50;
+
 /// Stops every descendant. Passes go on until one finds nobody new, since a process may fork between
 /// being found and being stopped; `MAX_PASSES` bounds a race that cannot be won.
 pub fn stop_descendants() {
-    const MAX_PASSES: usize = 50;
     let mut stopped = BTreeSet::new();
     for _ in 0..MAX_PASSES {
         let new: Vec<Pid> = descendants().difference(&stopped).copied().collect();
@@ -84,21 +88,61 @@ pub fn stop_descendants() {
     }
 }
 
+/// Stops descendants for a moment that none of them is to notice, and returns whom: neither those that handle SIGCONT
+/// or wait for it nor what is below them, which they may be watching, as shells and debuggers do. Bounded as
+/// [`stop_descendants`] is.
+pub fn stop_unnoticed() -> BTreeSet<Pid> {
+    let mut stopped = BTreeSet::new();
+    for _ in 0..MAX_PASSES {
+        let before = stopped.len();
+        let mut queue = children(Pid::this());
+        while let Some(pid) = queue.pop() {
+            if !stopped.contains(&pid) {
+                let status = status::of(pid);
+                if signals::is_noticed(&status, Signal::SIGCONT) {
+                    continue;
+                }
+                // One that was stopped before stays so afterwards.
+                if !is_still(&status) && kill(pid, Signal::SIGSTOP).is_ok() {
+                    stopped.insert(pid);
+                }
+            }
+            queue.extend(children(pid));
+        }
+        if stopped.len() == before {
+            break;
+        }
+    }
+    stopped
+}
+
 /// Whether every descendant is stopped, or dead. A signal takes effect only when its process is next
 /// scheduled.
 pub fn descendants_are_stopped() -> bool {
-    let is_still = |pid: &Pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The state stands behind the name, which may contain anything.
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        state.is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
-    };
-    descendants().iter().all(is_still)
+    are_stopped(&descendants())
+}
+
+/// Whether these processes are stopped, or dead.
+pub fn are_stopped(pids: &BTreeSet<Pid>) -> bool {
+    pids.iter().all(|&pid| is_still(&status::of(pid)))
+}
+
+fn is_still(status: &str) -> bool {
+    status::field(status, "State:").is_none_or(|state| state.starts_with(['T', 't', 'Z', 'X']))
 }
 
 /// Lets every descendant continue.
 pub fn continue_descendants() {
-    for pid in descendants() {
+    go_on(descendants());
+}
+
+/// Lets those of these processes continue that are still descendants.
+pub fn continue_those(pids: &BTreeSet<Pid>) {
+    go_on(descendants().intersection(pids).copied());
+}
+
+fn go_on(pids: impl IntoIterator<Item = Pid>) {
+    for pid in pids {
         let _ = kill(pid, Signal::SIGCONT);
     }
 }

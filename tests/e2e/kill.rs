@@ -262,6 +262,27 @@ fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
     assert!(!theirs.shm() && !theirs.posix(), "{theirs:?} is left");
 }
 
+#[test]
+fn shared_memory_made_up_to_the_moment_of_the_kill_is_swept() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    for round in 0..10 {
+        let job = suite.ranks(4, "t-ipc", &["renew"]).start();
+        wait_until("all have begun", || job.stdout().lines().count() == 4);
+        let ranks = job.stdout();
+        let prefix = |line: &str| format!("t-ipc.{}.", line.rsplit(' ').next().expect("a pid"));
+        let prefixes: Vec<String> = ranks.lines().map(prefix).collect();
+        job.send([Signal::SIGKILL, Signal::SIGINT][round % 2]);
+        suite.only_the_daemon_is_left();
+        let files = fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let is_theirs = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let left: Vec<String> = names.filter(is_theirs).collect();
+        left.iter().for_each(|name| drop(fs::remove_file(format!("/dev/shm/{name}"))));
+        assert_eq!(left, [""; 0]);
+    }
+}
+
 fn start_ipc(suite: &Suite) -> (Running, Made) {
     let job = suite.ranks(1, "t-ipc", &["wait"]).start();
     job.shows("\n");

@@ -2,12 +2,16 @@
 //! POSIX shared memory object.
 //!
 //!     t-ipc exit|kill|wait [SECONDS]
+//!     t-ipc renew
 //!
 //! Prints "shm ID sem ID msg ID posix NAME", keeps the memory mapped, and then exits with 0, ends
 //! itself by SIGKILL, or waits to be ended. Removes nothing.
+//!
+//! The second form says "renewing PID", and makes a POSIX object every millisecond for a minute, whose name begins
+//! as that of the first form and goes on with a number. It removes the last one then.
 #![expect(unsafe_code, reason = "System V IPC and mmap have no safe form")]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -21,8 +25,12 @@ const MODE: c_int = libc::IPC_CREAT | 0o600;
 fn main() {
     let how: String = mpd_tests::argument(0, "exit".to_owned());
     mpd_tests::bound(mpd_tests::argument(1, 60));
+    if how == "renew" {
+        return renew();
+    }
     let (shm, sem, msg) = (make_shm(), make_sem(), make_msg());
-    let posix = make_posix();
+    let posix = format!("/dev/shm/t-ipc.{}", std::process::id());
+    make_posix(&posix);
     mpd_tests::say(&format!("shm {shm} sem {sem} msg {msg} posix {posix}")).expect("stdout");
     match how.as_str() {
         "exit" => {}
@@ -67,9 +75,25 @@ fn make_msg() -> c_int {
     id
 }
 
-fn make_posix() -> String {
-    let name = format!("/dev/shm/t-ipc.{}", std::process::id());
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&name);
+fn renew() {
+    let pid = std::process::id();
+    mpd_tests::say(&format!("renewing {pid}")).expect("stdout");
+    let mut last: Option<(String, *mut c_void)> = None;
+    for number in 0_u64.. {
+        let name = format!("/dev/shm/t-ipc.{pid}.{number}");
+        let at = make_posix(&name);
+        if let Some((name, at)) = last.replace((name, at)) {
+            std::fs::remove_file(name).expect("it is there");
+            // SAFETY: nothing refers to that mapping, which make_posix has made of this size.
+            let done = unsafe { libc::munmap(at, SIZE) };
+            assert!(done == 0, "munmap: {}", std::io::Error::last_os_error());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn make_posix(name: &str) -> *mut c_void {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(name);
     let file = file.expect("a file in /dev/shm");
     file.set_len(SIZE as u64).expect("ftruncate");
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -78,5 +102,5 @@ fn make_posix() -> String {
         libc::mmap(ptr::null_mut(), SIZE, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
     };
     assert!(at != libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
-    name
+    at
 }

@@ -153,7 +153,7 @@ impl Process {
     fn take_signals(&mut self) {
         let signalled = std::mem::take(&mut self.signalled);
         let signals = if signalled { self.signals.pending() } else { Vec::new() };
-        if signals.contains(&libc::SIGCHLD) || self.killing {
+        if signals.contains(&libc::SIGCHLD) || self.deadly.is_kill() {
             self.reap();
         }
         // A manager that is told to end takes its job along.
@@ -169,8 +169,8 @@ impl Process {
                 Dead::Child(pid) => self.reap_one(pid),
                 Dead::None => return,
                 Dead::NoChildren => {
-                    if !self.has_adopted() && std::mem::take(&mut self.killing) {
-                        self.timers.stop(Timer::Kill);
+                    if !self.has_adopted() && self.deadly.all_are_gone() {
+                        self.timers.stop(Timer::Deadly);
                         self.end_span(Phase::Kill, None);
                         self.tell(Input::TreeGone);
                     }
@@ -360,7 +360,7 @@ impl Process {
                     let problem = "closed its PMI connection before MPI_Finalize".to_owned();
                     self.tell(Input::BrokeProtocol(rank, problem));
                 }
-                Timer::Kill => self.kill_round(),
+                Timer::Deadly => self.go_on_ending(),
                 Timer::Shm(looks) => self.look_at_shm(looks),
                 Timer::ShmUsers => self.shm_users_are_due(),
                 Timer::Stopping(looks) => {
@@ -378,14 +378,6 @@ impl Process {
             }
         }
         self.expire_outputs(now);
-    }
-
-    pub(super) fn kill_round(&mut self) {
-        if self.killing {
-            tree::kill_children(|_| false);
-            self.timers.set(Timer::Kill, self.now() + super::KILL_INTERVAL);
-            self.reap();
-        }
     }
 
     /// Registers with the daemon of this ring, now or a second later.

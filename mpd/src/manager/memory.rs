@@ -36,7 +36,7 @@ impl Process {
     /// A rank that the kernel ended for want of memory has no words for it.
     pub(super) fn explain(&mut self, rank: Rank, end: RankEnd) {
         let name = self.name_of(rank);
-        let killed = matches!(end, RankEnd::Signaled { signal: 9, .. }) && !self.killing;
+        let killed = matches!(end, RankEnd::Signaled { signal: 9, .. }) && !self.deadly.is_kill();
         let before = self.memory.kills.filter(|_| killed);
         let Some((before, now)) = before.zip(oom::kills()).filter(|(before, now)| before < now)
         else {

@@ -25,6 +25,7 @@ mod branches;
 mod clients;
 mod console;
 mod daemon;
+mod deadly;
 mod debug;
 mod events;
 mod flows;
@@ -83,6 +84,7 @@ use self::adopted::Adoption;
 use self::branches::{Branches, News};
 use self::console::Console;
 use self::daemon::Daemon;
+use self::deadly::Deadly;
 use self::flows::Flows;
 use self::labels::Labels;
 use self::memory::Memory;
@@ -111,9 +113,6 @@ const FIRST_LINK: usize = 1 << 40;
 /// Ranks started between two looks at everything else.
 const STARTS_PER_TURN: usize = 8;
 
-/// Between two rounds of killing; a round follows at once when a child has ended.
-const KILL_INTERVAL: Duration = Duration::from_millis(2);
-
 /// Between two looks whether everything is stopped, and how many there are: a process in the middle of
 /// a system call that cannot be interrupted is not waited for any longer.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
@@ -136,8 +135,8 @@ enum Timer {
     Line(u32),
     /// A client that closed its PMI connection early is expected to end.
     PmiLost(Rank),
-    /// Another round of killing.
-    Kill,
+    /// Go on with signals that wait, or with killing.
+    Deadly,
     /// Look which files of /dev/shm the job uses, for the n-th time.
     Shm(u8),
     /// Wait no longer for who uses it.
@@ -213,7 +212,7 @@ struct Process {
     /// PMI connections with answers to write.
     answering: Vec<Rank>,
     buffer: Vec<u8>,
-    killing: bool,
+    deadly: Deadly,
     /// What ranks of the first world say by PMI is not read yet.
     held: bool,
     /// Everything here is stopped, or about to be: nothing new is started.
@@ -353,7 +352,7 @@ impl Process {
             talking: VecDeque::new(),
             answering: Vec::new(),
             buffer: vec![0; 256 * 1024],
-            killing: false,
+            deadly: Deadly::default(),
             held: spec.hold,
             stopping: false,
             draining: false,

@@ -16,9 +16,6 @@ use super::branches::End;
 use super::clients::Client;
 use super::{Process, Timer};
 
-/// Linux' number.
-const SIGWINCH: u8 = 28;
-
 /// Ends per message, so that a frame stays far below its bound.
 const ENDS_PER_MESSAGE: usize = 4096;
 
@@ -32,13 +29,13 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => self.signal(number, Client::signal),
-            Output::SignalProcesses(number) => self.signal(number, Client::signal_alone),
+            Output::SignalRanks(number) => self.signal(number.into(), Client::signal),
+            Output::SignalProcesses(number) => self.signal(number.into(), Client::signal_alone),
             Output::Resize(columns, lines) => {
                 if let Some(window) = &self.window {
                     window.set((columns, lines));
                 }
-                self.signal(SIGWINCH, Client::signal);
+                self.signal(libc::SIGWINCH, Client::signal);
             }
             Output::StopTree => {
                 self.stopping = true;
@@ -93,13 +90,6 @@ impl Process {
         }
     }
 
-    fn signal(&mut self, number: u8, send: impl Fn(&Client, i32)) {
-        if !matches!(i32::from(number), libc::SIGWINCH | libc::SIGCONT) {
-            self.note_shm();
-        }
-        self.clients.started().for_each(|(_, client)| send(client, i32::from(number)));
-    }
-
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
         self.trace.go(self.now());
@@ -126,23 +116,6 @@ impl Process {
             let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
             self.outputs.say(&format!("{}\n", rank_map(hosts)));
         }
-    }
-
-    fn kill_tree(&mut self) {
-        self.staging = None;
-        self.worlds.stop_starting();
-        self.killing = true;
-        // Lines wait no longer for ranks that will never begin.
-        self.expect_all();
-        self.ending = true;
-        self.begin_span(Phase::Kill, None);
-        self.note_shm();
-        self.tidy.note();
-        if let Some(group) = &self.cgroup {
-            group.kill();
-        }
-        self.kill_adopted();
-        self.kill_round();
     }
 
     fn tell_failed(&mut self, host: Option<DaemonName>, failure: Failure) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
@@ -15,9 +15,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{FIRST_LOOK, MOST_DOUBLINGS, Process, SHM_USERS, Timer, perform};
 use crate::users::{ANYBODY, FAMILY};
-
-/// How long what may be the end of ranks waits for the helper to find who uses files that were just made.
-const BEFORE_SIGNALS: Duration = Duration::from_millis(250);
 
 /// How long the end of the job waits for it. Files that somebody may still use stay then.
 const AT_THE_END: Duration = Duration::from_secs(2);
@@ -94,34 +91,19 @@ impl Drop for Helper {
 impl Process {
     /// It is time for the next look whether the job uses new files.
     pub(super) fn look_at_shm(&mut self, looks: u8) {
-        if self.shm_helper.is_none()
-            && let Some(wanted) = self.tidy.shm.begin()
-        {
-            self.find_shm_users(FAMILY, &wanted);
+        if !self.deadly.is_coming() {
+            self.find_new_shm();
         }
         let next = (looks + 1).min(MOST_DOUBLINGS);
         self.timers.set(Timer::Shm(next), self.now() + FIRST_LOOK * (1 << next));
     }
 
-    /// Many a rank does not survive what comes now: whose new files are is found out before, if that is possible
-    /// soon.
-    pub(super) fn note_shm(&mut self) {
-        let until = Instant::now() + BEFORE_SIGNALS;
-        // One that is at work still has to tell of older files.
-        self.await_shm_helper(until);
+    /// Begins to look whether new files are used by the job, if there are any and nobody is at it.
+    pub(super) fn find_new_shm(&mut self) {
         if self.shm_helper.is_none()
             && let Some(wanted) = self.tidy.shm.begin()
         {
             self.find_shm_users(FAMILY, &wanted);
-            self.await_shm_helper(until);
-        }
-    }
-
-    fn await_shm_helper(&mut self, until: Instant) {
-        while let Some(helper) = &self.shm_helper
-            && helper.wait(until.saturating_duration_since(Instant::now()))
-        {
-            self.hear_shm_helper();
         }
     }
 
@@ -174,8 +156,11 @@ impl Process {
             let Some(end) = end else { continue };
             let in_use = self.shm_helper.take().and_then(|mut helper| helper.in_use.take());
             match (in_use, end) {
-                (None, End::Complete) => self.tidy.shm.conclude(),
-                (None, End::Cut) => {}
+                (None, End::Complete) => {
+                    self.tidy.shm.conclude();
+                    self.go_on_ending();
+                }
+                (None, End::Cut) => self.go_on_ending(),
                 (Some(in_use), End::Complete) => self.tidied_shm(Some(&in_use)),
                 (Some(_), End::Cut) => self.tidied_shm(None),
             }
