@@ -4,7 +4,7 @@
 //! Nothing else is changed: other signals arrive, stopping and continuing works, and whoever handles such a
 //! signal itself goes on. Costs nothing but at signals and new processes and threads.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -164,23 +164,40 @@ fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
 }
 
 /// Stops the process, one thread of which is about to crash, and traces it no more: a debugger will.
+///
+/// None of its threads goes on before all are to stop, or another one that is about to crash would end it.
 fn release(pid: libc::pid_t, crashed: libc::pid_t) {
-    let _ = ptrace(libc::PTRACE_DETACH, crashed, libc::SIGSTOP);
-    let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
     let until = Instant::now() + STOP_PATIENCE;
-    let tids = tasks.into_iter().flatten().flatten();
-    let tids: Vec<libc::pid_t> =
-        tids.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
-    for tid in tids.into_iter().filter(|tid| *tid != crashed) {
-        // It may be in a stop already; most come to one soon.
-        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
-        if let Some(status) = stop_of(tid, until) {
-            let pending = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
-            // One that is about to crash, too, does that again when it goes on.
-            let pending = if ACCIDENTS.contains(&pending) { 0 } else { pending };
-            let _ = ptrace(libc::PTRACE_DETACH, tid, pending);
+    // With what to go on.
+    let mut pending = BTreeMap::from([(crashed, 0)]);
+    let mut seen = BTreeSet::from([crashed]);
+    loop {
+        let new: Vec<_> = threads(pid).into_iter().filter(|tid| seen.insert(*tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            // It may be in a stop already; most come to one soon.
+            let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
+            if let Some(status) = stop_of(tid, until) {
+                let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+                // One that is about to crash, too, does that again when it goes on.
+                pending.insert(tid, if ACCIDENTS.contains(&signal) { 0 } else { signal });
+            }
         }
     }
+    // Once one has taken it, all others stop as soon as they go on, and take no signal before that.
+    let _ = ptrace(libc::PTRACE_CONT, crashed, libc::SIGSTOP);
+    stop_of(crashed, until);
+    for (tid, signal) in pending {
+        let _ = ptrace(libc::PTRACE_DETACH, tid, signal);
+    }
+}
+
+fn threads(pid: libc::pid_t) -> Vec<libc::pid_t> {
+    let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The status of a thread that comes to a stop in time. A first thread that has ended before the others does
