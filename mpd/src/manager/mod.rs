@@ -16,7 +16,8 @@
 //! | [`labels`] | what stands in front of each rank's lines |
 //! | [`memory`] | who goes first when memory runs out |
 //! | [`trace`] | what took how long, for the timeline of the launch |
-//! | [`tidy`] | the job's directory, System V objects, shared memory |
+//! | [`deadly`] | signals that may be the end of ranks, and the end of all processes |
+//! | [`tidy`], [`shm`] | the job's directory, System V objects; shared memory |
 
 mod above;
 mod adopted;
