@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use mpd_proto::message::HostUse;
 use nix::unistd::Pid;
@@ -34,6 +35,28 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
     let first =
         Stat::of(root).filter(|stat| stat.parent == parent.as_raw() && stat.state != 'Z')?;
     let mut all = TreeUse { state: first.state, cpu_ms: 0, memory_kib: 0, processes: 0 };
+    for (pid, stat) in tree(root) {
+        all.cpu_ms += stat.ticks * TICK_MS;
+        all.memory_kib += resident_kib(pid);
+        all.processes += 1;
+    }
+    Some(all)
+}
+
+/// What a process and those below it have had of a CPU, if one of them would run now if it had one. Of a process with
+/// several threads the first one counts.
+pub fn ready(root: Pid) -> Option<Duration> {
+    let tree = tree(root);
+    let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'D'));
+    let ran = |(pid, stat): &(Pid, Stat)| {
+        nanoseconds(*pid).map_or(Duration::from_millis(stat.ticks * TICK_MS), Duration::from_nanos)
+    };
+    is_ready.then(|| tree.iter().map(ran).sum())
+}
+
+/// A process and those below it.
+fn tree(root: Pid) -> Vec<(Pid, Stat)> {
+    let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     let mut queue = vec![root];
     while let Some(pid) = queue.pop() {
@@ -41,12 +64,10 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
             continue;
         }
         let Some(stat) = Stat::of(pid) else { continue };
-        all.cpu_ms += stat.ticks * TICK_MS;
-        all.memory_kib += resident_kib(pid);
-        all.processes += 1;
+        found.push((pid, stat));
         queue.extend(children(pid));
     }
-    Some(all)
+    found
 }
 
 /// What this host uses. The time is the caller's to fill in.
@@ -61,6 +82,11 @@ pub fn of_host() -> HostUse {
         memory_kib: field(&memory, "MemTotal:"),
         available_kib: field(&memory, "MemAvailable:"),
     }
+}
+
+/// Time on a CPU, which not every kernel counts so exactly.
+fn nanoseconds(pid: Pid) -> Option<u64> {
+    read(&format!("/proc/{pid}/schedstat")).split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// What `/proc/PID/stat` says.
@@ -145,5 +171,27 @@ mod tests {
         let own = of_tree(me, parent).unwrap();
         assert!(own.processes >= 1 && own.memory_kib > 0);
         assert_eq!(of_tree(me, me), None);
+    }
+
+    #[test]
+    fn who_runs_has_had_time_on_a_cpu_and_who_waits_has_no_say() {
+        let run = |script: &str| {
+            let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+            (Pid::from_raw(child.id().cast_signed()), child)
+        };
+        let (busy, mut first) = run("while :; do :; done");
+        while ready(busy).is_none_or(|ran| ran < Duration::from_millis(5)) {
+            std::thread::yield_now();
+        }
+        let (pid, mut second) = run("exec sleep 60");
+        while ready(pid).is_some() {
+            std::thread::yield_now();
+        }
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(ready(busy), None);
+        assert_eq!(ready(pid), None);
     }
 }

@@ -96,6 +96,22 @@ fn a_prompt_appears_soon() {
 }
 
 #[test]
+fn a_rank_that_gets_no_cpu_in_the_middle_of_its_line_does_not_end_it() {
+    let suite = Suite::new();
+    let directory = suite.new_directory("shared");
+    let mkfifo = suite.command("mkfifo").arg(format!("{directory}/go")).output();
+    mkfifo.code(0).quiet();
+    // Once the line has begun, this one takes the CPU for a second. It has to be allowed to.
+    let hog = "taskset -c 0 chrt -f 1 sh -c 'read x <go; ulimit -t 1; while :; do :; done' || true";
+    let other = "for i in $(seq 15); do sleep 0.1; echo other; done";
+    let run = suite.mpirun(["-l", "-n", "1", "taskset", "-c", "0", "sh", "-c"]);
+    let run = run.args(["printf half; : >go; echo ' line'", ":", "-n", "1", "sh", "-c", hog]);
+    let output = run.args([":", "-n", "1", "sh", "-c", other]).directory(directory).output();
+    output.code(0);
+    assert_eq!(output.out().replace("2: other\n", ""), "0: half line\n");
+}
+
+#[test]
 fn an_endless_progress_line_starves_nobody() {
     let suite = Suite::new();
     for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {

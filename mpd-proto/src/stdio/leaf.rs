@@ -1,7 +1,7 @@
 //! Where the lines of one output stream of one rank end.
 //!
 //! The leaf is the only place that decides it: at a newline, at the end of the stream, after
-//! [`SILENCE`] without a byte, or when a line has gone on for longer than [`HOLD_TIME`]. What leaves
+//! [`SILENCE`] without a byte from a writer that could have gone on, or when a line has gone on for longer than [`HOLD_TIME`]. What leaves
 //! it is a [`Record`] with marks; everything behind obeys the marks and keeps no timers.
 
 use std::time::Duration;
@@ -13,6 +13,12 @@ pub const SILENCE: Duration = Duration::from_millis(200);
 
 /// A line that goes on and on is cut after this long, so that it cannot keep the others out.
 pub const HOLD_TIME: Duration = Duration::from_secs(2);
+
+/// Time on a CPU after which a writer that wants one could have gone on.
+const CHANCE: Duration = Duration::from_millis(2);
+
+/// Between two looks whether it has had that.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes of an unfinished line that are held back; a longer one is passed on in pieces while the
 /// output is kept for its rank alone.
@@ -31,6 +37,15 @@ pub struct Record<'a> {
     pub body: &'a [u8],
 }
 
+/// What the processes of a rank are doing that is silent in the middle of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// All of them wait, or are gone.
+    Waits,
+    /// One of them would run if it had a CPU. Together they have had one for so long by now.
+    Ready(Duration),
+}
+
 /// The line state of one stream.
 #[derive(Debug, Default)]
 pub struct Leaf {
@@ -40,12 +55,15 @@ pub struct Leaf {
     /// Since when the present unfinished line has been going on, pauses not counted.
     since: Option<Time>,
     last: Time,
+    /// After silence: when to look at the writer again, and what it had had of a CPU at the first look.
+    look: Option<(Time, Duration)>,
 }
 
 impl Leaf {
     /// Takes bytes that were just read; calls `emit` with what may be passed on.
     pub fn push(&mut self, now: Time, bytes: &[u8], emit: &mut impl FnMut(Record<'_>)) {
         self.last = now;
+        self.look = None;
         let rest = match memchr::memrchr(b'\n', bytes) {
             None => bytes,
             Some(newline) => {
@@ -74,9 +92,23 @@ impl Leaf {
         }
     }
 
-    /// When [`Leaf::flush`] is due, unless bytes come before.
+    /// When to ask whether the line [is over](Leaf::is_over), unless bytes come before.
     pub fn deadline(&self) -> Option<Time> {
-        self.since.map(|since| (self.last + SILENCE).min(since + HOLD_TIME))
+        let next = self.look.map_or(self.last + SILENCE, |(at, _)| at);
+        self.since.map(|since| next.min(since + HOLD_TIME))
+    }
+
+    /// Whether [`Leaf::flush`] is due, now that the deadline has passed. If not, there is a new one: nobody is silent
+    /// on purpose who gets no CPU.
+    pub fn is_over(&mut self, now: Time, writer: Writer) -> bool {
+        let Some(since) = self.since else { return true };
+        let Writer::Ready(ran) = writer else { return true };
+        let first = self.look.map_or(ran, |(_, first)| first).min(ran);
+        if now >= since + HOLD_TIME || ran - first >= CHANCE {
+            return true;
+        }
+        self.look = Some((now + LOOK, first));
+        false
     }
 
     /// Ends the unfinished line, because its deadline passed or the stream ended.
@@ -87,6 +119,7 @@ impl Leaf {
         self.held.clear();
         self.open = false;
         self.since = None;
+        self.look = None;
     }
 
     /// Reading was paused until now: the time does not count against the line.
@@ -94,6 +127,7 @@ impl Leaf {
         if self.since.is_some() {
             self.since = Some(now);
             self.last = now;
+            self.look = None;
         }
     }
 
@@ -144,6 +178,26 @@ mod tests {
         assert!(leaf.deadline().unwrap() <= now, "due by {HOLD_TIME:?} although never silent");
         leaf.resumed(now);
         assert_eq!(leaf.deadline(), Some(now + SILENCE), "a pause does not count");
+    }
+
+    #[test]
+    fn a_writer_that_gets_no_cpu_is_not_silent_and_one_that_does_not_use_it_is() {
+        let ms = Duration::from_millis;
+        let mut leaf = Leaf::default();
+        leaf.push(Time::ZERO, b"half", &mut |_| ());
+        let mut now = Time::ZERO + SILENCE;
+        for ran in [7, 7, 8, 8] {
+            assert!(!leaf.is_over(now, Writer::Ready(ms(ran))), "{ran}");
+            now = now + LOOK;
+            assert_eq!(leaf.deadline(), Some(now));
+        }
+        leaf.push(now, b" of it", &mut |_| ());
+        assert_eq!(leaf.deadline(), Some(now + SILENCE), "it has gone on");
+        assert!(!leaf.is_over(now, Writer::Ready(ms(8))));
+        assert!(leaf.is_over(now, Writer::Ready(ms(10))), "it has run, and said nothing");
+        assert!(leaf.is_over(now, Writer::Waits));
+        assert!(!leaf.is_over(now, Writer::Ready(ms(1))), "the others have ended");
+        assert!(leaf.is_over(Time::ZERO + HOLD_TIME, Writer::Ready(ms(1))), "for so long at most");
     }
 
     #[test]

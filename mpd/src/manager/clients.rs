@@ -8,9 +8,10 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::signals::{send, send_to_group};
 use mpd_io::spawn::{Extra, Spawn, SpawnError};
+use mpd_io::usage;
 use mpd_proto::job::{JobSpec, OnCrash, RankEnd};
 use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::leaf::Leaf;
+use mpd_proto::stdio::leaf::{Leaf, Writer};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
@@ -279,6 +280,12 @@ impl Client {
         registry.register(&mut SourceFd(&pmi.as_raw_fd()), token, both)?;
         self.pmi.stream = Some(pmi);
         Ok(())
+    }
+
+    /// What whoever writes to its pipes is doing.
+    pub(crate) fn writer(&self) -> Writer {
+        let Some(Held::Child(pid)) = &self.process else { return Writer::Waits };
+        usage::ready(*pid).map_or(Writer::Waits, Writer::Ready)
     }
 
     /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then

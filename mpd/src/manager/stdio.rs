@@ -276,14 +276,19 @@ impl Process {
         client.sources[stream.index()].ready = true;
         self.serve_source(rank, stream);
         let now = self.now();
-        let Some(client) = self.clients.get(rank) else { return };
-        let source = &client.sources[stream.index()];
-        match source.leaf.deadline() {
-            Some(at) if at <= now && !source.blocked => self.end_line(rank, stream),
-            Some(at) if !source.blocked => {
-                self.timers.set(Timer::Line(source_number(rank, stream)), at)
+        let Some(client) = self.clients.get_mut(rank) else { return };
+        if client.sources[stream.index()].blocked {
+            return;
+        }
+        let is_due = client.sources[stream.index()].leaf.deadline().is_some_and(|at| at <= now);
+        if is_due {
+            let writer = client.writer();
+            if client.sources[stream.index()].leaf.is_over(now, writer) {
+                return self.end_line(rank, stream);
             }
-            _ => {}
+        }
+        if let Some(at) = client.sources[stream.index()].leaf.deadline() {
+            self.timers.set(Timer::Line(source_number(rank, stream)), at);
         }
     }
 
