@@ -19,7 +19,7 @@ use super::{Process, Timer};
 /// everything is stopped.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long a signal waits because not everything is stopped, or noted.
+/// How long a signal waits because not everything is stopped, and then because not everything is noted.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How a signal is sent to a rank.
@@ -138,7 +138,6 @@ impl Process {
             && (now >= until || self.all_are_stopped())
         {
             self.note_shm();
-            self.deadly.step = Step::Note(until);
         }
         let waits = match self.deadly.step {
             Step::None => false,
