@@ -146,7 +146,7 @@ pub extern "C" fn PMI_Get_id_length_max(length: Out<'_>) -> c_int {
     number(length, |client| Ok(int(client.limits().job)))
 }
 
-/// Has a signal sent to a rank of this job. Only MPD does that.
+/// Has a signal sent to a rank of this job, a real-time one as well. Only MPD does that.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPD_Signal_rank(rank: c_int, signal: c_int) -> c_int {
     code(|| {

@@ -112,7 +112,7 @@ pub extern "C" fn PMI2_Info_GetSize(size: Out<'_>) -> c_int {
     })
 }
 
-/// Has a signal sent to a rank of this job. Only MPD does that.
+/// Has a signal sent to a rank of this job, a real-time one as well. Only MPD does that.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPD2_Signal_rank(rank: c_int, signal: c_int) -> c_int {
     code(|| {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use pmi_proto::Kvs;
 use pmi_proto::limits::{MAX_KEY, MAX_KVSNAME, MAX_VALUE};
+use pmi_proto::signal::is_for_programs;
 
 use crate::error::Error;
+use crate::raw;
 use crate::server::{Limits, Pair, Place, Ring, Server, Source};
 
 /// What takes the place of a process manager.
@@ -123,11 +123,11 @@ impl Server for Alone {
     }
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
-        let signal = Signal::try_from(signal).map_err(|_| refused("signal", "no_such_signal"))?;
-        if rank != 0 {
-            return Err(refused("signal", "no_such_rank"));
+        match rank {
+            0 if is_for_programs(signal) => raw::signal_self(signal).map_err(Error::Io),
+            0 => Err(refused("signal", "no_such_signal")),
+            _ => Err(refused("signal", "no_such_rank")),
         }
-        kill(Pid::this(), signal).map_err(|errno| Error::Io(errno.into()))
     }
 
     fn abort(&self, _code: i32, _message: &[u8]) -> Result<(), Error> {

@@ -1,19 +1,30 @@
-//! Every `unsafe` block of this crate: the descriptor in `PMI_FD`, and texts and arrays of C for
-//! the two libraries above.
+//! Every `unsafe` block of this crate: the descriptor in `PMI_FD`, signals by their numbers, and texts and arrays of C
+//! for the two libraries above.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
+use nix::libc;
+
 /// A descriptor of our own for what an inherited number stands for.
 pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
-        return Err(io::Error::from_raw_os_error(nix::libc::EBADF));
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     // SAFETY: the number is not -1 and is looked at during this call only; one that is not open
     // makes the call fail. No safe call takes a number from the environment.
     unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+}
+
+/// Sends this process a signal by its number, which may be a real-time one: `nix` has no words for those.
+pub(crate) fn signal_self(signal: c_int) -> io::Result<()> {
+    // SAFETY: the calls take and return plain numbers.
+    match unsafe { libc::kill(libc::getpid(), signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The bytes of a text of C, without its zero; `None` for NULL.

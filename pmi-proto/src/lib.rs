@@ -106,6 +106,7 @@ pub mod limits;
 pub mod pairs;
 pub mod pmi2;
 pub mod process_mapping;
+pub mod signal;
 pub mod singleton;
 
 pub use attributes::NodeAttributes;

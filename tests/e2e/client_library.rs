@@ -101,7 +101,7 @@ fn threads_share_libpmi2() {
 }
 
 #[test]
-fn a_rank_has_signals_sent_to_its_peers() {
+fn a_rank_has_signals_sent_to_its_peers_real_time_ones_too() {
     with_each("signal_peer", |ranks, output| each_rank_says("signalled", ranks, output));
 }
 

@@ -1,4 +1,4 @@
-/* Rank 0 has SIGUSR1 sent to every rank, itself among them; each says "signalled RANK". */
+/* Rank 0 has a named and two real-time signals sent to every rank, itself among them; each says "signalled RANK". */
 #include <mpd/mpd.h>
 #include <mpd/pmi.h>
 #include <signal.h>
@@ -7,24 +7,35 @@
 
 int main(void) {
     int spawned, rank, size, got;
+    const int sent[] = {SIGUSR1, SIGRTMIN, SIGRTMAX};
+    /* Of nobody, or no signal: 0 only asks, below SIGRTMIN are those of the C library. */
+    const int wrong[] = {0, SIGRTMIN - 1, SIGRTMAX + 1};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
+    for (int i = 0; i < 3; i++)
+        sigaddset(&set, sent[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     alarm(60);
     if (PMI_Init(&spawned) || PMI_Get_rank(&rank) || PMI_Get_size(&size) || PMI_Barrier())
         return 1;
-    for (int peer = 0; rank == 0 && peer < size; peer++) {
-        int code = MPD_Signal_rank(peer, SIGUSR1);
-        if (code) {
-            fprintf(stderr, "MPD_Signal_rank gave %d\n", code);
-            return 2;
+    for (int i = 0; i < 3; i++) {
+        for (int peer = 0; rank == 0 && peer < size; peer++) {
+            int code = MPD_Signal_rank(peer, sent[i]);
+            if (code) {
+                fprintf(stderr, "MPD_Signal_rank gave %d for signal %d\n", code, sent[i]);
+                return 2;
+            }
         }
+        if (rank == 0 && MPD_Signal_rank(0, wrong[i]) == 0)
+            return 3;
+        if (sigwait(&set, &got) || got != sent[i])
+            return 4;
+        /* Of two that wait, the lower number would come first. */
+        if (PMI_Barrier())
+            return 5;
     }
     if (rank == 0 && (MPD_Signal_rank(size, SIGUSR1) == 0 || MPD_Signal_rank(-1, SIGUSR1) == 0))
         return 3;
-    if (sigwait(&set, &got) || got != SIGUSR1)
-        return 4;
     printf("signalled %d\n", rank);
     return PMI_Finalize();
 }

@@ -9,7 +9,7 @@ use mpd_proto::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
-use nix::sys::signal::Signal;
+use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Facts, Kvs};
 
 use super::Process;
@@ -323,10 +323,10 @@ impl Process {
         let Some(world) = self.worlds.of(asker.0) else { return };
         let is_there = peer < world.numbers.size;
         let rank = world.numbers.in_job(Rank(peer));
-        let answer = match Signal::try_from(i32::from(signal)) {
+        let answer = match is_for_programs(i32::from(signal)) {
             _ if !is_there => Err("no_such_rank"),
-            Err(_) => Err("no_such_signal"),
-            Ok(_) => Ok(()),
+            false => Err("no_such_signal"),
+            true => Ok(()),
         };
         self.answer(asker, Answer::Done(answer));
         if answer.is_ok() {
