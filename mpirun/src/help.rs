@@ -107,8 +107,9 @@ pub(crate) const DEBUGGER: [&str; 13] = [
     "-stacks JOB (with -r, some ranks) attaches for a moment to each rank, and prints the calls of all threads as one \
      tree, each with the ranks that are in it: what leads to main and what goes on inside of libraries is left out, and \
      where a rank has several threads in a call, these are counted. -json prints the whole stacks: a list of calls, with \
-     call, ranks, threads and calls. gdb runs without the user's settings. Ranks whose stack cannot be had are told on \
-     standard error, those whose debugger says nothing for 30 seconds, too; the exit code is 1 then.",
+     call, ranks, threads and calls. gdb runs without the user's settings. A thread that gdb cannot read is shown as \
+     '?? (thread NUMBER: why)', by gdb's number. Ranks of which no stack can be had are told on standard error, those \
+     whose debugger says nothing for 30 seconds, too; the exit code is 1 then.",
     "With -on-crash gdb each rank is watched. When a process of it, wherever in its tree, is about to die of SIGSEGV, \
      SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS or SIGTRAP, gdb looks where its threads are before it dies; \
      mpirun prints that at the end of the job, ranks that crashed in one place together. Who handles such a signal is left \

@@ -12,10 +12,25 @@ use crate::rankset::RankSet;
 /// Most calls of one stack that are looked at; deeper ones are left out.
 pub const MAX_DEPTH: usize = 256;
 
+/// How the stack of a thread begins that could not be read.
+const UNREAD: &str = "?? (thread ";
+
+/// What stands for the stack of a thread that could not be read: its number, and why, on one line.
+pub fn unread(thread: u32, why: &str) -> String {
+    let why = why.split(['\t', '\n', '\r']).map(str::trim).filter(|part| !part.is_empty());
+    format!("{UNREAD}{thread}: {})", why.collect::<Vec<_>>().join(" "))
+}
+
+/// Which thread could not be read, and why, where a stack tells that.
+pub fn why_unread(stack: &str) -> Option<&str> {
+    stack.strip_prefix(UNREAD)?.strip_suffix(')')
+}
+
 /// A call, who is in it, and what was called from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// The function and where it stands, as `FUNC at FILE:LINE`, `FUNC in LIBRARY` or `FUNC`.
+    /// The function and where it stands, as `FUNC at FILE:LINE`, `FUNC in LIBRARY` or `FUNC`; of a thread that could
+    /// not be read `?? (thread NUMBER: WHY)`.
     pub call: String,
     /// The ranks with a thread in it, as a set.
     #[serde(serialize_with = "as_text")]
@@ -183,6 +198,9 @@ fn is_inside(call: &str) -> bool {
 }
 
 fn is_of_c_library(call: &str) -> bool {
+    if why_unread(call).is_some() {
+        return false;
+    }
     if let Some((_, place)) = call.split_once(" at ") {
         let begins = C_SOURCES.iter().any(|directory| place.starts_with(directory));
         return begins || place.contains("/sysdeps/") || place.contains("/glibc");
@@ -261,6 +279,20 @@ mod tests {
 ";
         assert_eq!(stacks.text(), expected);
         assert_eq!(stacks.calls().len(), 4, "nothing is left out of the whole");
+    }
+
+    #[test]
+    fn a_thread_that_could_not_be_read_is_a_line_of_its_own_whatever_the_reason_says() {
+        let mut stacks = Stacks::default();
+        stacks.add(&ranks("0-1"), "main at a.c:9");
+        let unread = unread(2, "Cannot read\tit in\n/lib/libc.so.6\n");
+        assert_eq!(unread, "?? (thread 2: Cannot read it in /lib/libc.so.6)");
+        assert_eq!(why_unread(&unread), Some("2: Cannot read it in /lib/libc.so.6"));
+        stacks.add(&ranks("1"), &unread);
+        assert_eq!(stacks.text(), format!("0-1: main at a.c:9\n1: {unread}\n"));
+        let json = serde_json::to_value(stacks.calls()).unwrap();
+        assert_eq!((&json[1]["call"], &json[1]["ranks"]), (&unread.into(), &"1".into()));
+        assert_eq!(why_unread("?? in libc.so.6"), None);
     }
 
     #[test]

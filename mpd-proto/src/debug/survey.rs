@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::front::{Mark, QUIT_WITHIN, Said, State, What};
 use super::numbers::Numbers;
-use super::stacks::Stacks;
+use super::stacks::{self, Stacks};
 use crate::id::Rank;
 use crate::rankset::RankSet;
 use crate::time::Time;
@@ -49,8 +49,9 @@ pub struct Survey {
     stacks: Stacks,
     /// Those of which there is one.
     seen: RankSet,
-    /// What debuggers have refused.
+    /// What debuggers have refused first, and whose.
     refusals: Vec<(RankSet, String)>,
+    refused: RankSet,
     /// Those that did not answer in time.
     silent: RankSet,
     /// When a debugger was heard last.
@@ -70,6 +71,7 @@ impl Survey {
             stacks: Stacks::default(),
             seen: RankSet::none(),
             refusals: Vec::new(),
+            refused: RankSet::none(),
             silent: RankSet::none(),
             heard: now,
             left: None,
@@ -82,14 +84,26 @@ impl Survey {
         let Said { ranks, what } = Said::parse(line, &self.numbers);
         match what {
             What::Stack(stack) => {
-                self.seen.join(&ranks);
-                self.stacks.add(&ranks, &String::from_utf8_lossy(stack));
+                let stack = String::from_utf8_lossy(stack);
+                self.stacks.add(&ranks, &stack);
+                match stacks::why_unread(&stack) {
+                    Some(why) => self.refuse(ranks, format!("thread {why}")),
+                    None => self.seen.join(&ranks),
+                }
             }
             What::Refusal(text) => {
-                self.refusals.push((ranks, String::from_utf8_lossy(text).into_owned()));
+                self.refuse(ranks, String::from_utf8_lossy(text).into_owned());
             }
             What::Mark(mark) => self.mark(now, &ranks, &mark),
             _ => {}
+        }
+    }
+
+    fn refuse(&mut self, mut ranks: RankSet, why: String) {
+        ranks.remove(&self.refused);
+        if !ranks.is_empty() {
+            self.refused.join(&ranks);
+            self.refusals.push((ranks, why));
         }
     }
 
@@ -221,6 +235,19 @@ mod tests {
         assert_eq!(survey.stacks().text(), "4,6: main at a.c:3\n  4,6: work at a.c:1\n");
         let why = "ptrace: Operation not permitted.".to_owned();
         assert_eq!(survey.missing(), [("5".parse().unwrap(), why)]);
+    }
+
+    #[test]
+    fn a_rank_is_missing_when_none_of_its_threads_could_be_read() {
+        let mut survey = survey("0-1");
+        told(&mut survey, &["0-1: =0 stopped poll ? ?"]);
+        let unread = ["?? (thread 1: gone)", "?? (thread 2: no such memory)"];
+        told(&mut survey, &["0: #main at a.c:3", &format!("0-1: #{}", unread[1])]);
+        told(&mut survey, &[&format!("1: #{}", unread[0]), "0-1: =1 stopped poll ? ?"]);
+        let expected = format!("0-1: {}\n0: main at a.c:3\n1: {}\n", unread[1], unread[0]);
+        assert_eq!(survey.stacks().text(), expected);
+        let why = "thread 2: no such memory".to_owned();
+        assert_eq!(survey.missing(), [("1".parse().unwrap(), why)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::lines::Line;
 use super::{Driver, Kind, Output, Pending, Phase, Program, texts};
 use crate::debug::mi::{Async, Fields, Record, Stream, Value};
+use crate::debug::stacks;
 
 /// Threads and frames that are shown of a program.
 const MAX_THREADS: usize = 256;
@@ -215,6 +216,12 @@ impl Driver {
         }
         if class == "error" {
             let message = fields.text("msg").unwrap_or_default();
+            if let Kind::Frames(threads) = pending.kind {
+                self.said.forget_error(message, &mut self.outputs);
+                let thread = threads.front().copied().unwrap_or_default();
+                let unread = stacks::unread(thread, &String::from_utf8_lossy(message));
+                return self.tell_stack(pending.serial, threads, unread.as_bytes());
+            }
             self.said.error(message, &mut self.outputs);
             return self.done(pending.serial);
         }
@@ -232,11 +239,7 @@ impl Driver {
                 let threads = threads(fields);
                 self.ask_for_frames(pending.serial, threads);
             }
-            Kind::Frames(mut threads) => {
-                self.tell(b'#', &stack(fields));
-                threads.pop_front();
-                self.ask_for_frames(pending.serial, threads);
-            }
+            Kind::Frames(threads) => self.tell_stack(pending.serial, threads, &stack(fields)),
         }
     }
 
@@ -285,6 +288,13 @@ impl Driver {
                 self.advance();
             }
         }
+    }
+
+    /// The stack of the first of these threads is known, and the next one's turn has come.
+    fn tell_stack(&mut self, serial: u32, mut threads: VecDeque<u32>, stack: &[u8]) {
+        self.tell(b'#', stack);
+        threads.pop_front();
+        self.ask_for_frames(serial, threads);
     }
 
     fn ask_for_frames(&mut self, serial: u32, threads: VecDeque<u32>) {

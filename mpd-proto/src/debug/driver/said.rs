@@ -85,16 +85,21 @@ impl Said {
         }
     }
 
-    /// An error, which the log has told already as its last.
+    /// An error.
     pub(super) fn error(&mut self, message: &[u8], outputs: &mut VecDeque<Output>) {
+        self.forget_error(message, outputs);
+        for line in message.trim_ascii_end().split(|byte| *byte == b'\n') {
+            say(b'!', line, outputs);
+        }
+    }
+
+    /// Says what there is but this error, which the log has told already as its last.
+    pub(super) fn forget_error(&mut self, message: &[u8], outputs: &mut VecDeque<Output>) {
         self.finish_console(outputs);
         let log = self.log.trim_ascii_end();
         let before = log.strip_suffix(message.trim_ascii_end()).unwrap_or(log).len();
         self.log.truncate(before);
         self.release_log(b'~', outputs);
-        for line in message.trim_ascii_end().split(|byte| *byte == b'\n') {
-            say(b'!', line, outputs);
-        }
     }
 
     /// Says the log as lines of this kind.

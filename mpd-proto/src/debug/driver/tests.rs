@@ -380,6 +380,30 @@ fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
 }
 
 #[test]
+fn a_thread_that_gdb_cannot_read_is_named_among_the_stacks_of_the_others() {
+    let mut bench = Bench::ready();
+    bench.command("1 run run");
+    bench.runs();
+    bench.stops();
+    bench.take();
+    bench.command("2 stacks");
+    bench.answers(r#"^done,threads=[{id="1"},{id="2"},{id="3"}],current-thread-id="1""#);
+    bench.answers(r#"^done,stack=[frame={level="0",func="f",file="t.c",line="6"}]"#);
+    assert!(bench.asked.last().unwrap().contains("--thread 2 "));
+    bench.gdb(r#"&"Cannot access memory at address 0x8\n""#);
+    bench.answers(r#"^error,msg="Cannot access memory at address 0x8""#);
+    assert!(bench.asked.last().unwrap().contains("--thread 3 "));
+    bench.answers(r#"^done,stack=[frame={level="0",func="g",from="/lib/l.so"}]"#);
+    let said = bench.take();
+    let unread = "#?? (thread 2: Cannot access memory at address 0x8)";
+    assert_eq!(said[..3], ["#f at t.c:6", unread, "#g in /lib/l.so"]);
+    assert!(said.len() == 4 && said[3].starts_with("=2 stopped "), "{said:?}");
+    bench.command("3 stacks");
+    bench.answers(r#"^error,msg="No threads.""#);
+    assert_eq!(bench.take()[0], "!No threads.", "all are asked for at once");
+}
+
+#[test]
 fn output_is_told_by_lines_and_by_what_stands_still_of_one() {
     let mut bench = Bench::ready();
     bench.handle(Input::Program(b"a\r\nname? "));
