@@ -2,8 +2,9 @@
 //! Acquisition Interface, version 1.0, of the MPI Forum's tools working group.
 //!
 //! Their names and types are its. They are read and written by another process, so every access of ours is
-//! volatile. `mpirun` has one thread; nobody else here touches them. Tools know the types: releases have no
-//! debug information, and what Rust could say of them stands under `mpirun::mpir`, where no tool looks.
+//! volatile. `mpirun` has one thread; nobody else here touches them. Their types are told by debug information, and
+//! what Rust could say of them stands under `mpirun::mpir`, where no tool looks: `mpir.s` has it as C would say it.
+//! `build.rs` has that linked into releases, too, which have no other.
 //!
 //! What is absent says something, too. There is no `MPIR_acquired_pre_main`: ranks run when they are
 //! told, and wait in `MPI_Init` at the earliest. There is no `MPIR_ignore_queues`, for the libraries of
@@ -11,6 +12,7 @@
 #![expect(unsafe_code, reason = "symbols of a C interface; each block says why it is sound")]
 
 use std::ffi::{CString, c_char, c_int};
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
@@ -25,6 +27,10 @@ pub struct MPIR_PROCDESC {
     /// Its process id there.
     pub pid: c_int,
 }
+
+// The type above and the variables below, for readers of debug information.
+std::arch::global_asm!(include_str!("mpir.s"));
+const _: () = assert!(size_of::<MPIR_PROCDESC>() == 24 && offset_of!(MPIR_PROCDESC, pid) == 16);
 
 /// Nothing to tell yet.
 pub const MPIR_NULL: c_int = 0;

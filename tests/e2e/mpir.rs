@@ -1,5 +1,5 @@
-//! What debuggers find in `mpirun`: the symbols of MPIR, read by gdb as TotalView and its like do, without
-//! any debug information; and the same as a file.
+//! What debuggers find in `mpirun`: the symbols of MPIR, read by gdb as TotalView and its like do, with the debug
+//! information there is of them and by those who know the types; and the same as a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,6 +64,15 @@ fn rows(output: &Output) -> BTreeMap<u32, (String, String, u32)> {
     rows.map(row).collect()
 }
 
+/// A program that writes its process id to a file: on the screen it could stand within a line of gdb.
+const TELLS_ITS_PID: [&str; 5] = ["-outfile-pattern", "out.%r", "sh", "-c", "echo $$"];
+
+/// What a rank has written there.
+fn pid_of(suite: &Suite, rank: u32) -> u32 {
+    let text = std::fs::read_to_string(suite.path(format!("work/out.{rank}")));
+    text.expect("its output").trim_end().parse().expect("a number")
+}
+
 /// The file that `-proctable` wrote, in the same form, once it is whole.
 fn table(path: &Path) -> BTreeMap<u32, (String, String, u32)> {
     let mut whole = None;
@@ -111,17 +120,41 @@ fn a_debugger_that_starts_mpirun_is_told_of_every_rank_of_real_mpi_programs() {
 }
 
 #[test]
+fn a_debugger_finds_the_types_in_mpirun_and_reads_the_table_without_a_cast() {
+    let Some(gdb) = gdb() else { return };
+    let suite = Suite::new();
+    suite.start_daemon();
+    let launch_typed = LAUNCH.replace("*(int*)&", "");
+    let read = "print MPIR_proctable[0]\nptype MPIR_PROCDESC\nwhatis MPIR_proctable\n\
+                printf \"mpir state %d size %d\\n\", MPIR_debug_state, MPIR_proctable_size\n\
+                printf \"mpir row 1 %s %s %d\\n\", MPIR_proctable[1].host_name, \
+                MPIR_proctable[1].executable_name, MPIR_proctable[1].pid\n";
+    let script = [&launch_typed, read, "delete\ncontinue\n"].concat();
+    let output = launch(&suite, &gdb, &script).args(["-np", "2"]).args(TELLS_ITS_PID).output();
+    let out = output.out();
+    let members = "{\n    char *host_name;\n    char *executable_name;\n    int pid;\n}\n";
+    assert!(out.contains(&format!("type = struct {members}")), "{output}");
+    assert!(out.contains("type = MPIR_PROCDESC *\n"), "{output}");
+    assert!(out.contains("mpir state 1 size 2\n"), "{output}");
+    let first = out.lines().find(|line| line.starts_with("$1 = {host_name = 0x"));
+    let first = first.unwrap_or_else(|| panic!("no first row: {output}"));
+    assert!(first.ends_with(&format!("pid = {}}}", pid_of(&suite, 0))), "{output}");
+    let (_, program, pid) = &rows(&output)[&1];
+    assert!(program.ends_with("/sh") && *pid == pid_of(&suite, 1), "{output}");
+    assert!(out.contains("exited normally"), "{output}");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_debugger_of_an_ordinary_user_is_told_the_right_process_ids() {
     let Some(gdb) = gdb() else { return };
     let suite = if is_root() { Suite::as_user(60_207) } else { Suite::new() };
     let script = [LAUNCH, READ, "delete\ncontinue\n"].concat();
-    let run = launch(&suite, &gdb, &script).args(["-np", "4", "sh", "-c", "echo $PMI_RANK is $$"]);
-    let output = run.output();
+    let output = launch(&suite, &gdb, &script).args(["-np", "4"]).args(TELLS_ITS_PID).output();
     let rows = rows(&output);
     assert_eq!(rows.len(), 4, "{output}");
     for (rank, (_, program, pid)) in rows {
-        assert!(program.ends_with("/sh"), "{output}");
-        assert!(output.out().contains(&format!("{rank} is {pid}\n")), "{output}");
+        assert!(program.ends_with("/sh") && pid == pid_of(&suite, rank), "{output}");
     }
     assert!(output.out().contains("exited normally"), "{output}");
 }

@@ -1,0 +1,16 @@
+//! Gives `mpirun` the debug information of `src/mpir.s`, whether it has other or not.
+
+use std::env;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/mpir.ld");
+    println!("cargo:rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if ["mold", "gold"].iter().any(|linker| flags.contains(linker)) {
+        // These take no such script: tools have to know the types.
+        return;
+    }
+    let directory = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    println!("cargo:rustc-link-arg-bins=-T{directory}/src/mpir.ld");
+}
