@@ -558,6 +558,7 @@ impl Job {
     fn tidied(&mut self) {
         if self.phase == Phase::Tidying {
             self.phase = Phase::Over;
+            self.tell_last_worlds();
             self.tell(Output::Finish(self.exit_code()));
         }
     }

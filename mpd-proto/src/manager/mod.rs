@@ -75,6 +75,30 @@ pub struct WorldPlan {
     pub joining: Vec<Share>,
 }
 
+/// How a world that was spawned has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldEnds {
+    /// Which.
+    pub world: World,
+    /// Who ran what of it.
+    pub parts: Parts,
+    /// The end of each of its ranks, in order.
+    pub ends: Vec<RankEnd>,
+}
+
+impl WorldEnds {
+    /// How a rank, numbered through the job, has ended.
+    pub fn end_of(&self, rank: Rank) -> RankEnd {
+        self.ends.get(self.world.own(rank).index()).copied().unwrap_or(RankEnd::NotStarted)
+    }
+
+    /// Ranks that have not come to an end of their own, so that nobody says when their output has ended.
+    pub fn unheard(&self) -> Vec<Rank> {
+        let is_unheard = |end: RankEnd| matches!(end, RankEnd::NotStarted | RankEnd::Lost);
+        self.world.ranks().ranks().filter(|&rank| is_unheard(self.end_of(rank))).collect()
+    }
+}
+
 /// What happened. Words about ranks are about those of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -223,6 +247,8 @@ pub enum Output {
     EndWorld(Rank),
     /// All ranks of that world have ended.
     ForgetWorld(Rank),
+    /// How they have; before the world is forgotten, or the job is over. At the root.
+    WorldEnded(WorldEnds),
     /// Tell a rank here what came of its spawn.
     Spawned(Rank, SpawnOutcome),
     /// Send the signal to the process of that rank.

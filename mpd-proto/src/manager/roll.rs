@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::Rank;
 use crate::job::{Failure, Parts, RankEnd, Shares, World};
+use crate::manager::WorldEnds;
 use crate::manager::fence::Fence;
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
@@ -55,6 +56,15 @@ pub(super) struct Entry {
     is_given_up: bool,
     /// None for the world that the job began with.
     pub(super) spawned: Option<Spawned>,
+}
+
+impl Entry {
+    /// How its ranks ended, and where they ran. One of which nothing was heard never started.
+    pub(super) fn ends(&self) -> WorldEnds {
+        let end = |member: &Member| member.end.unwrap_or(RankEnd::NotStarted);
+        let ends = self.members.iter().map(end).collect();
+        WorldEnds { world: self.world, parts: self.parts.clone(), ends }
+    }
 }
 
 /// What is known of the end of a rank.
@@ -113,6 +123,12 @@ impl Roll {
     pub(super) fn spawned(&self) -> Vec<Rank> {
         let spawned = self.worlds.iter().filter(|(_, entry)| entry.spawned.is_some());
         spawned.map(|(first, _)| *first).collect()
+    }
+
+    /// How the ranks of the worlds that were spawned and are not forgotten have ended so far.
+    pub(super) fn spawned_ends(&self) -> Vec<WorldEnds> {
+        let spawned = self.worlds.values().filter(|entry| entry.spawned.is_some());
+        spawned.map(Entry::ends).collect()
     }
 
     /// The ranks of the first world have new PMI sessions and a new fence.

@@ -108,6 +108,7 @@ impl Job {
     /// A world of which nothing lives is forgotten.
     pub(super) fn review_world(&mut self, first: Rank) {
         let Some(entry) = self.roll.take_ended(first) else { return };
+        self.tell(Output::WorldEnded(entry.ends()));
         self.command(Down::Forget { first });
         let Some(Spawned { spawner, failure: Some((member, failure)), .. }) = entry.spawned else {
             return;
@@ -121,6 +122,14 @@ impl Job {
             "spawn by rank {spawner_in}: host {member}: {failure}"
         )));
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank } });
+    }
+
+    /// The job is over: tells how worlds ended that were not forgotten, since they were still being started
+    /// or nobody could say that they had begun.
+    pub(super) fn tell_last_worlds(&mut self) {
+        for ends in self.roll.spawned_ends() {
+            self.tell(Output::WorldEnded(ends));
+        }
     }
 
     /// Ends the worlds that share the fate of a rank, if there are others: says whether that is so.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
-use crate::job::{Crash, Failure, RankEnd};
+use crate::job::{Crash, Failure, RankEnd, World};
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
@@ -372,14 +372,23 @@ pub enum JobNews {
         /// The failure.
         failure: Failure,
     },
-    /// The ends of ranks of one host, sent at the end if the specification asks for them.
+    /// The ends of ranks of one host, if the specification asks for them: of a world that was spawned as
+    /// soon as all of it has ended, of the first one at the end.
     Ends {
         /// The host.
         host: String,
-        /// The ranks.
+        /// Their world, if it was spawned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        world: Option<World>,
+        /// The ranks, numbered through the job.
         ranks: RankSet,
         /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
+    },
+    /// So many ends of spawned ranks were not told, since the console did not take what was; at the end.
+    EndsLeftOut {
+        /// How many.
+        ranks: u64,
     },
     /// What a host and its ranks did when, at the end, if the specification asks for it. By the clock
     /// of the root manager's host, as far as it is known to differ.

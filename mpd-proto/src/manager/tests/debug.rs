@@ -10,7 +10,7 @@ fn debugged(hosts: usize, size: u32, place: usize) -> Manager {
 }
 
 fn running(size: u32) -> Story {
-    let mut story = Story { manager: debugged(1, size, 0), now: Time::ZERO };
+    let mut story = Story { manager: debugged(1, size, 0), now: Time::ZERO, ended: Vec::new() };
     assert_eq!(story.tell(Input::Ready), [Output::Go]);
     assert_eq!(story.tell(Input::Started), []);
     story

@@ -47,6 +47,8 @@ fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
 struct Story {
     manager: Manager,
     now: Time,
+    /// What was told of worlds that have ended.
+    ended: Vec<WorldEnds>,
 }
 
 impl Story {
@@ -62,17 +64,18 @@ impl Story {
 
     /// Ranks are being spawned.
     fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        let mut story = Self { manager: alone(size, on_failure, limit), now: Time::ZERO };
+        let mut story = Self { manager: alone(size, on_failure, limit), now: Time::ZERO, ended: Vec::new() };
         assert_eq!(story.tell(Input::Ready), [Output::Go]);
         story
     }
 
-    /// What the manager wants besides cleaning up, which is done at once.
+    /// What the manager wants besides cleaning up, which is done at once, and telling how worlds ended.
     fn outputs(&mut self) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(output) = self.manager.poll_output() {
             match output {
                 Output::Tidy => self.manager.handle(self.now, Input::Tidied),
+                Output::WorldEnded(ends) => self.ended.push(ends),
                 output => outputs.push(output),
             }
         }

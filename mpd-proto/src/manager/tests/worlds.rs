@@ -41,6 +41,41 @@ fn a_job_is_over_when_all_its_worlds_are_and_an_ended_one_is_forgotten() {
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
 }
 
+/// Of which world, and how each of its ranks has ended, in the order in which it was told.
+fn ended(story: &Story) -> Vec<(u32, Vec<RankEnd>)> {
+    story.ended.iter().map(|ended| (ended.world.number, ended.ends.clone())).collect()
+}
+
+#[test]
+fn how_the_ranks_of_a_world_ended_is_told_once_it_has_ended() {
+    let mut story = with_world(1, 1, 1, 2);
+    spawn(&mut story, spawn_plan(2, 3, 1, 0));
+    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    story.exit(2, 0);
+    assert_eq!(ended(&story), []);
+    let killed = RankEnd::Signaled { signal: SIGKILL, core: false };
+    story.tell(Input::Exited(Rank(1), killed));
+    assert_eq!(ended(&story), [(1, vec![killed, RankEnd::Exited(0)])]);
+    story.exit(3, 0);
+    story.exit(0, 0);
+    story.finish();
+    assert_eq!(ended(&story)[1..], [(2, vec![RankEnd::Exited(0)])], "once");
+}
+
+#[test]
+fn a_world_that_was_still_being_started_when_the_job_ended_is_told_at_the_end() {
+    let mut story = Story::of(1);
+    story.tell(Input::Spawn(spawn_plan(1, 1, 2, 0)));
+    story.tell(Input::Prepared(Rank(1)));
+    story.tell(Input::Exited(Rank(1), RankEnd::Exited(0)));
+    story.exit(0, 3);
+    story.after(FAILURE_GRACE);
+    assert_eq!(ended(&story), []);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(3)]);
+    assert_eq!(ended(&story), [(1, vec![RankEnd::Exited(0), RankEnd::NotStarted])]);
+    assert_eq!(story.ended[0].unheard(), [Rank(2)]);
+}
+
 #[test]
 fn a_failure_in_a_world_ends_all_and_is_told_by_its_own_numbers() {
     let mut story = with_world(1, 1, 1, 2);
