@@ -1,41 +1,54 @@
 //! The reports of how every rank ended, as text. Pure; the session writes and prints them.
 //!
-//! `ends` has one entry per rank, in rank order.
+//! `ends` has one entry per rank of the first world, in rank order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mpd_proto::job::{RankEnd, exit};
 
-use crate::run::Ended;
+use crate::ends::{Ended, Ends};
 
-/// The `-status-file`. Line 1 names the format, line 2 the job; then one line per rank of
-/// `name=value` fields: `rank host pid code`, or `signal` (and `core=1` if it left a core dump)
+/// The `-status-file`. Line 1 names the format, line 2 the job and how many ranks its first world has; then one line
+/// per rank of that, of `name=value` fields: `rank host pid code`, or `signal` (and `core=1` if it left a core dump)
 /// instead of `code`; a rank that never ran has only `state=not-started` after its host, one
-/// that was lost with its host only `state=lost`.
-pub fn render_status_file(job: &str, ends: &[Ended]) -> String {
-    let mut text = format!("mpd-status 1\njob={job} ranks={}\n", ends.len());
-    for Ended { rank, host, pid, end } in ends {
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(text, "rank={rank} host={host} ");
-        let _ = match *end {
-            RankEnd::Exited(code) => writeln!(text, "pid={pid} code={code}"),
-            RankEnd::Signaled { signal, core } => {
-                let core = if core { " core=1" } else { "" };
-                writeln!(text, "pid={pid} signal={signal}{core}")
-            }
-            RankEnd::NotStarted => writeln!(text, "state=not-started"),
-            RankEnd::Lost => writeln!(text, "state=lost"),
-        };
+/// that was lost with its host only `state=lost`. Then the same for each rank of each world that was spawned, with
+/// `world` in front, so that who looks for lines with `rank` in front finds the first world alone. If some of these
+/// are missing, there is a last line `left-out` with their number.
+pub fn render_status_file(job: &str, ends: &Ends) -> String {
+    let mut text = format!("mpd-status 1\njob={job} ranks={}\n", ends.first().len());
+    // Writing to a String cannot fail, here and below.
+    for ended in ends.first() {
+        render_end(&mut text, ended);
+    }
+    for ended in ends.spawned() {
+        let _ = write!(text, "world={} ", ended.world);
+        render_end(&mut text, ended);
+    }
+    if ends.left_out() > 0 {
+        let _ = writeln!(text, "left-out={}", ends.left_out());
     }
     text
+}
+
+fn render_end(text: &mut String, Ended { rank, host, pid, end, .. }: &Ended) {
+    let _ = write!(text, "rank={rank} host={host} ");
+    let _ = match *end {
+        RankEnd::Exited(code) => writeln!(text, "pid={pid} code={code}"),
+        RankEnd::Signaled { signal, core } => {
+            let core = if core { " core=1" } else { "" };
+            writeln!(text, "pid={pid} signal={signal}{core}")
+        }
+        RankEnd::NotStarted => writeln!(text, "state=not-started"),
+        RankEnd::Lost => writeln!(text, "state=lost"),
+    };
 }
 
 /// The `-ecfn` file in MPD's format: the raw status that `wait` gives. MPD wrote the ranks in the
 /// order in which they ended, this is in rank order.
 pub fn render_ecfn(job: &str, ends: &[Ended]) -> String {
     let mut text = format!("exit-codes\njobid={job}\n");
-    for Ended { rank, host, pid, end } in ends {
+    for Ended { rank, host, pid, end, .. } in ends {
         let status = wait_status(*end);
         let _ = writeln!(text, "rank={rank} status={status} pid={pid} host={host}");
     }
@@ -58,11 +71,6 @@ pub fn render_all_exitcodes(ends: &[Ended]) -> String {
     format!("Exit codes: {}", lines.collect::<String>())
 }
 
-/// The exit code of a job whose own was `code`, if the highest of its ranks' is wanted.
-pub fn highest(code: u8, ends: &[Ended]) -> u8 {
-    ends.iter().map(|ended| ended.end.code()).fold(code, u8::max)
-}
-
 /// The number in which Unix packs the end of a process.
 fn wait_status(end: RankEnd) -> u32 {
     match end {
@@ -74,30 +82,30 @@ fn wait_status(end: RankEnd) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::Rank;
+    use mpd_proto::job::World;
+    use mpd_proto::{Rank, RankSet};
 
     use super::*;
 
-    /// Of five ranks, the last two on another host.
-    fn ends() -> Vec<Ended> {
-        let ends = [
-            ("h", 100, RankEnd::Exited(0)),
-            ("h", 101, RankEnd::Exited(7)),
-            ("h", 102, RankEnd::Signaled { signal: 11, core: true }),
-            ("h2", 103, RankEnd::Signaled { signal: 9, core: false }),
-            ("h2", 0, RankEnd::NotStarted),
+    /// Of five ranks, the last two on another host, and of two that were spawned.
+    fn ends() -> Ends {
+        let mut ends = Ends::default();
+        let here = [
+            (100, RankEnd::Exited(0)),
+            (101, RankEnd::Exited(7)),
+            (102, RankEnd::Signaled { signal: 11, core: true }),
         ];
-        let ended = |(rank, (host, pid, end)): (u32, (&str, u32, RankEnd))| Ended {
-            rank: Rank(rank),
-            host: host.to_owned(),
-            pid,
-            end,
-        };
-        (0..).zip(ends).map(ended).collect()
+        let there = [(103, RankEnd::Signaled { signal: 9, core: false }), (0, RankEnd::NotStarted)];
+        let ranks = |ranks: &str| ranks.parse::<RankSet>().expect("ranks");
+        ends.add("h", None, &ranks("0-2"), here.into());
+        ends.add("h2", None, &ranks("3-4"), there.into());
+        let world = World { number: 3, first: Rank(9), size: 2 };
+        ends.add("h2", Some(world), &ranks("9-10"), here[..2].to_vec());
+        ends
     }
 
     #[test]
-    fn the_status_file_has_a_line_per_rank() {
+    fn the_status_file_has_a_line_per_rank_and_those_of_other_worlds_behind() {
         assert_eq!(
             render_status_file("3@h", &ends()),
             "mpd-status 1\n\
@@ -106,14 +114,19 @@ mod tests {
              rank=1 host=h pid=101 code=7\n\
              rank=2 host=h pid=102 signal=11 core=1\n\
              rank=3 host=h2 pid=103 signal=9\n\
-             rank=4 host=h2 state=not-started\n"
+             rank=4 host=h2 state=not-started\n\
+             world=3 rank=0 host=h2 pid=100 code=0\n\
+             world=3 rank=1 host=h2 pid=101 code=7\n"
         );
+        let mut ends = ends();
+        ends.leave_out(4);
+        assert!(render_status_file("3@h", &ends).ends_with("code=7\nleft-out=4\n"));
     }
 
     #[test]
     fn mpds_file_has_the_raw_status() {
         assert_eq!(
-            render_ecfn("3@h", &ends()),
+            render_ecfn("3@h", ends().first()),
             "exit-codes\n\
              jobid=3@h\n\
              rank=0 status=0 pid=100 host=h\n\
@@ -126,14 +139,9 @@ mod tests {
 
     #[test]
     fn the_printed_codes_are_those_of_a_shell() {
-        let all = render_all_exitcodes(&ends());
+        let ends = ends();
+        let all = render_all_exitcodes(ends.first());
         assert_eq!(all, "Exit codes: [h] 0,7,139\n[h2] 137,125\n");
-        assert_eq!(render_all_exitcodes(&ends()[..1]), "Exit codes: [h] 0\n");
-    }
-
-    #[test]
-    fn the_highest_code_counts_signals_as_a_shell_does() {
-        assert_eq!(highest(7, &ends()), 139);
-        assert_eq!(highest(7, &[]), 7);
+        assert_eq!(render_all_exitcodes(&ends.first()[..1]), "Exit codes: [h] 0\n");
     }
 }

@@ -16,6 +16,7 @@ pub mod debug;
 pub mod demand;
 pub mod docs;
 pub mod dryrun;
+pub mod ends;
 pub mod environment;
 pub mod exits;
 pub mod held;

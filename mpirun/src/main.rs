@@ -74,7 +74,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let finished = session::accompany(name, &job, submitted, signals)?;
     report(&job, &finished, began)?;
     let code = match job.exits.highest && !finished.run.was_cut_short() {
-        true => exits::highest(finished.code, finished.run.ends()),
+        true => finished.run.ends().highest(finished.code),
         false => finished.code,
     };
     Ok(ExitCode::from(code))
@@ -92,14 +92,14 @@ fn report(job: &Job, finished: &Finished, began: u64) -> Result<()> {
         write(path, exits::render_status_file(&id, ends))?;
     }
     if let Some(path) = &wanted.ecfn {
-        write(path, exits::render_ecfn(&id, ends))?;
+        write(path, exits::render_ecfn(&id, ends.first()))?;
     }
     if let Some(path) = &job.trace.file {
         let took = wall().saturating_sub(began);
         write(path, finished.run.timeline().render(&id, (began, took)))?;
     }
     if wanted.print_all {
-        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends).trim_end());
+        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends.first()).trim_end());
     }
     Ok(())
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use mpd_proto::job::{Failure, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
-use mpd_proto::{JobId, Rank, RankSet, Time};
+use mpd_proto::{JobId, RankSet, Time};
 
 use crate::crashes::Crashes;
+use crate::ends::Ends;
 use crate::held::Held;
 use crate::processes::Processes;
 use crate::trace::{Hops, Timeline};
@@ -82,19 +83,6 @@ pub struct Settings {
     pub hold: bool,
 }
 
-/// How a rank ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Which rank.
-    pub rank: Rank,
-    /// Where it ran.
-    pub host: String,
-    /// Its process id.
-    pub pid: u32,
-    /// How.
-    pub end: RankEnd,
-}
-
 /// The console's machine.
 #[derive(Debug)]
 pub struct Run {
@@ -108,7 +96,7 @@ pub struct Run {
     just_continued: bool,
     /// Something other than the end of a rank went wrong.
     cut_short: bool,
-    ends: Vec<Ended>,
+    ends: Ends,
     processes: Processes,
     timeline: Timeline,
     crashes: Crashes,
@@ -134,7 +122,7 @@ impl Run {
             suspending: false,
             just_continued: false,
             cut_short: false,
-            ends: Vec::new(),
+            ends: Ends::default(),
             timeline: Timeline::default(),
             crashes: Crashes::default(),
             crashed: Held::default(),
@@ -248,8 +236,8 @@ impl Run {
         self.job.as_ref()
     }
 
-    /// How every rank ended, in rank order, if that was asked for and the job is over.
-    pub fn ends(&self) -> &[Ended] {
+    /// How the ranks ended, if that was asked for and the job is over.
+    pub const fn ends(&self) -> &Ends {
         &self.ends
     }
 
@@ -316,10 +304,8 @@ impl Run {
                     self.untold = Some((now + wait, format!("{place}{}", self.told(&failure))));
                 }
             }
-            JobNews::Ends { host, ranks, ends } => {
-                let ended = |(rank, (pid, end))| Ended { rank, host: host.clone(), pid, end };
-                self.ends.extend(ranks.ranks().zip(ends).map(ended));
-            }
+            JobNews::Ends { host, world, ranks, ends } => self.ends.add(&host, world, &ranks, ends),
+            JobNews::EndsLeftOut { ranks } => self.ends.leave_out(ranks),
             JobNews::Trace { host, spans } => self.timeline.add(host, spans),
             JobNews::Hops { hosts, scatter, tree } => {
                 let hops = Hops { hosts, scatter, tree };
@@ -371,7 +357,7 @@ impl Run {
     fn finish(&mut self, code: u8) {
         let _ = self.crashed.forget();
         self.tell();
-        self.ends.sort_unstable_by_key(|ended| ended.rank);
+        self.ends.sort();
         self.finished = true;
         self.outputs.push_back(Output::Finish(code));
     }
@@ -423,7 +409,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::RankSet;
+    use mpd_proto::{Rank, RankSet};
 
     use super::*;
 
@@ -640,13 +626,13 @@ mod tests {
         let ends = |host: &str, ranks: [u32; 2]| {
             let ends = ranks.map(|rank| (100 + rank, RankEnd::Exited(0))).to_vec();
             let ranks = RankSet::from_iter(ranks.map(Rank));
-            Input::News(JobNews::Ends { host: host.into(), ranks, ends })
+            Input::News(JobNews::Ends { host: host.into(), world: None, ranks, ends })
         };
         told(&mut run, ends("h1", [0, 3]));
         told(&mut run, ends("h2", [1, 2]));
         told(&mut run, Input::News(JobNews::Ended { code: 0 }));
         let ended = |ended: &Ended| (ended.rank.0, ended.host.clone(), ended.pid);
-        let ended: Vec<_> = run.ends().iter().map(ended).collect();
+        let ended: Vec<_> = run.ends().first().iter().map(ended).collect();
         let expected = [(0, "h1"), (1, "h2"), (2, "h2"), (3, "h1")];
         assert_eq!(ended, expected.map(|(rank, host)| (rank, host.to_owned(), 100 + rank)));
     }

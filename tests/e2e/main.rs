@@ -54,5 +54,6 @@ mod suite;
 mod terminal;
 mod timeline;
 mod usage;
+mod world_files;
 mod wrapper;
 mod wrapping;

@@ -39,7 +39,7 @@ pub(crate) fn one(size: u32, words: &[&str], info: &[(&str, &str)]) -> Vec<Strin
 }
 
 /// A job of one rank that says these lines, with options in front.
-fn job(suite: &Suite, options: &[&str], lines: &[Vec<String>]) -> Run {
+pub(crate) fn job(suite: &Suite, options: &[&str], lines: &[Vec<String>]) -> Run {
     let helper = suite.program("t-pmi");
     let words = options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]);
     suite.mpirun(words).args(lines.concat())

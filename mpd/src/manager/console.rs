@@ -96,6 +96,11 @@ impl Console {
         }
     }
 
+    /// Bytes that it has not taken yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.conn.as_ref().map_or(0, Conn::queued)
+    }
+
     /// Whether it is there and has not yet taken all that was said.
     pub(crate) fn waits(&self) -> bool {
         self.open && !self.deaf && self.conn.as_ref().is_some_and(|conn| conn.queued() > 0)

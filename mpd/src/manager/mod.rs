@@ -29,6 +29,7 @@ mod daemon;
 mod deadly;
 mod debug;
 mod events;
+mod files;
 mod flows;
 mod labels;
 mod memory;
@@ -195,6 +196,8 @@ struct Process {
     clients: Ranks,
     by_pid: BTreeMap<Pid, Rank>,
     pids: Pids,
+    /// Ends of spawned ranks of which the console was not told, since it did not listen.
+    ends_left_out: u64,
     outputs: Outputs,
     flows: Flows,
     labels: Labels,
@@ -337,7 +340,8 @@ impl Process {
             crashes: 0,
             by_pid: BTreeMap::new(),
             // Only the root knows all.
-            pids: Pids::of(if place == 0 { size } else { 0 }),
+            pids: Pids::of(if place == 0 { size } else { 0 }, place == 0 && spec.report_ends),
+            ends_left_out: 0,
             outputs,
             flows: Flows::new(&order.shares, place),
             labels: Labels::default(),

@@ -1,12 +1,11 @@
 //! Where the ranks' output goes: at the root the console's two descriptors or files by pattern,
 //! elsewhere the manager above.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
+use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 
 use mio::{Interest, Registry, Token};
 use mpd_io::logging::plain;
@@ -18,16 +17,76 @@ use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
 
+use super::files::{Files, Wanted};
 use super::sink::{Sink, alone};
+
+/// Sinks by numbers. That of one that was removed is given again.
+#[derive(Debug, Default)]
+pub(crate) struct Sinks(Vec<Option<Sink>>);
+
+impl Sinks {
+    /// Numbers are below this.
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is one of that number.
+    pub(crate) fn contains(&self, number: usize) -> bool {
+        self.0.get(number).is_some_and(Option::is_some)
+    }
+
+    /// All there are.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Sink> {
+        self.0.iter().flatten()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sink> {
+        self.0.iter_mut().flatten()
+    }
+
+    fn add(&mut self, sink: Sink) -> usize {
+        let free = self.0.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[number] = Some(sink);
+        number
+    }
+
+    fn remove(&mut self, number: usize) {
+        if let Some(slot) = self.0.get_mut(number) {
+            *slot = None;
+        }
+    }
+}
+
+impl Index<usize> for Sinks {
+    type Output = Sink;
+
+    fn index(&self, number: usize) -> &Sink {
+        self.0[number].as_ref().expect("who has its number keeps it open")
+    }
+}
+
+impl IndexMut<usize> for Sinks {
+    fn index_mut(&mut self, number: usize) -> &mut Sink {
+        self.0[number].as_mut().expect("who has its number keeps it open")
+    }
+}
 
 /// All outputs of a manager and which stream of which rank goes to which.
 #[derive(Debug)]
 pub(crate) struct Outputs {
-    pub(crate) sinks: Vec<Sink>,
+    pub(crate) sinks: Sinks,
     /// Where the streams go.
     console: [usize; 2],
-    /// Per rank and stream, where files take output.
-    routes: Vec<[usize; 2]>,
+    /// Where files take output.
+    files: Files,
+    /// Files to be closed when all that was written to them is.
+    ended: Vec<usize>,
+    /// Spawned ranks whose output ends when nothing is under way any more: nobody will say so.
+    unheard: Vec<Rank>,
 }
 
 impl Outputs {
@@ -40,13 +99,19 @@ impl Outputs {
         let sink = |stream| {
             let sink = Sink::above(TREE_WINDOW, stream, output);
             let filed = if stream == Stream::Out { &output.outfile } else { &output.errfile };
-            if output.merge && filed.is_none() {
-                sink.merging((&ranks, size), levels)
-            } else {
-                sink
+            match filed {
+                Some(_) => sink.telling_ends(Rank(size)),
+                None if output.merge => sink.merging((&ranks, size), levels),
+                None => sink,
             }
         };
-        Self { sinks: Stream::BOTH.map(sink).into(), console: [0, 1], routes: Vec::new() }
+        Self::of(Stream::BOTH.map(sink), [0, 1])
+    }
+
+    fn of(sinks: impl IntoIterator<Item = Sink>, console: [usize; 2]) -> Self {
+        let sinks = Sinks(sinks.into_iter().map(Some).collect());
+        let (ended, unheard) = (Vec::new(), Vec::new());
+        Self { sinks, console, files: Files::default(), ended, unheard }
     }
 
     /// These ranks have begun.
@@ -59,7 +124,7 @@ impl Outputs {
         self.sinks[self.console[Stream::Out.index()]].ask(now, ranks);
     }
 
-    /// The root's outputs, for so many ranks and levels of other managers. `file_of` fills a pattern for a rank.
+    /// The root's outputs, for so many ranks and levels of other managers, some of which go to files.
     ///
     /// # Errors
     /// What could not be opened and why.
@@ -67,7 +132,7 @@ impl Outputs {
         console: [OwnedFd; 2],
         spec: &OutputSpec,
         (size, levels): (u32, u32),
-        file_of: impl Fn(Rank, Stream) -> Option<(PathBuf, u32)>,
+        wanted: impl IntoIterator<Item = Wanted>,
     ) -> Result<Self, String> {
         let [out, err] = console;
         let open = |fd, name| Output::new(fd).map_err(|e| format!("{name}: {}", plain(&e)));
@@ -85,40 +150,102 @@ impl Outputs {
             sinks.push(console_sink(err, "standard error", Stream::Err));
         }
         let console = [0, usize::from(!shared)];
-        let mut files: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let mut routes = Vec::new();
-        let filed = spec.outfile.is_some() || spec.errfile.is_some();
-        for rank in (0..size).map(Rank).filter(|_| filed) {
-            let mut route = console;
-            for stream in Stream::BOTH {
-                let Some((path, mode)) = file_of(rank, stream) else { continue };
-                route[stream.index()] = match files.get(&path) {
-                    Some(&at) => at,
-                    None => {
-                        let output = create(&path, mode)?;
-                        let name = path.display().to_string();
-                        sinks.push(Sink::to(output, name, stream, &OutputSpec::default()));
-                        files.insert(path, sinks.len() - 1);
-                        sinks.len() - 1
-                    }
-                };
-            }
-            routes.push(route);
+        let mut outputs = Self::of(sinks, console);
+        for wanted in wanted {
+            outputs.open_file(&wanted)?;
         }
-        Ok(Self { sinks, console, routes })
+        Ok(outputs)
+    }
+
+    /// Has a stream of a rank go to its file. The number of the sink, if it is a new one.
+    ///
+    /// # Errors
+    /// What cannot be opened and why.
+    fn open_file(&mut self, wanted: &Wanted) -> Result<Option<usize>, String> {
+        let Wanted { stream, path, .. } = wanted;
+        if self.files.is_open(path) {
+            self.files.add(wanted, 0);
+            return Ok(None);
+        }
+        let output = create(wanted, self.files.is_begun(path))?;
+        let name = path.display().to_string();
+        let sink = self.sinks.add(Sink::to(output, name, *stream, &OutputSpec::default()));
+        self.files.add(wanted, sink);
+        Ok(Some(sink))
+    }
+
+    /// The same of ranks that are spawned; tokens are counted from `first`.
+    ///
+    /// # Errors
+    /// What cannot be opened or watched and why.
+    pub(crate) fn open_files(
+        &mut self,
+        wanted: &[Wanted],
+        registry: &Registry,
+        first: usize,
+    ) -> Result<(), String> {
+        for wanted in wanted {
+            if let Some(sink) = self.open_file(wanted)?
+                && let Some(fd) = self.sinks[sink].watched()
+            {
+                watch(registry, fd, Token(first + sink), Interest::WRITABLE)
+                    .map_err(|e| format!("{}: {}", wanted.path.display(), plain(&e)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many files are open.
+    pub(crate) fn files(&self) -> usize {
+        self.files.count()
+    }
+
+    /// A stream of a rank has come to its end: a file that nobody else writes to is closed with the next
+    /// [`Outputs::close_ended`] that finds all of it written.
+    pub(crate) fn end(&mut self, rank: Rank, stream: Stream) {
+        self.ended.extend(self.files.end(rank, stream));
+    }
+
+    /// Nobody will say when the output of these ranks ends.
+    pub(crate) fn end_unheard(&mut self, ranks: Vec<Rank>) {
+        if self.files.count() > 0 {
+            self.unheard.extend(ranks);
+        }
+    }
+
+    /// Whether [`Outputs::close_ended`] is to be told that nothing is under way.
+    pub(crate) const fn awaits_silence(&self) -> bool {
+        !self.unheard.is_empty()
+    }
+
+    /// Closes the files that nobody writes to any more. `is_silent` if no output is on its way here.
+    pub(crate) fn close_ended(&mut self, is_silent: bool) {
+        if is_silent {
+            for rank in std::mem::take(&mut self.unheard) {
+                Stream::BOTH.into_iter().for_each(|stream| self.end(rank, stream));
+            }
+        }
+        let sinks = &mut self.sinks;
+        self.ended.retain(|&number| {
+            let waits = !sinks[number].is_empty();
+            if !waits {
+                sinks.remove(number);
+            }
+            waits
+        });
     }
 
     /// Has the poll tell when an output takes more; tokens are counted from `first`.
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
-        for (i, sink) in self.sinks.iter().enumerate() {
-            let Some(fd) = sink.watched() else { continue };
+        for (i, sink) in self.sinks.0.iter().enumerate() {
+            let Some(fd) = sink.as_ref().and_then(Sink::watched) else { continue };
             watch(registry, fd, Token(first + i), Interest::WRITABLE)?;
         }
         Ok(())
     }
 
     pub(crate) fn route(&self, rank: Rank, stream: Stream) -> usize {
-        self.routes.get(rank.index()).unwrap_or(&self.console)[stream.index()]
+        self.files.route(rank, stream).unwrap_or(self.console[stream.index()])
     }
 
     /// Whether something that came from below may be passed on now.
@@ -159,12 +286,12 @@ impl Outputs {
     }
 }
 
-/// Files are made anew; their directory must exist.
-fn create(path: &Path, mode: u32) -> Result<Output, String> {
+/// Files are made anew, unless they hold output of this job; their directory must exist.
+fn create(wanted: &Wanted, goes_on: bool) -> Result<Output, String> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(mode);
+    options.write(true).create(true).append(goes_on).truncate(!goes_on).mode(wanted.mode);
     // A pipe without a reader is refused instead of waited for.
-    let file = options.custom_flags(libc::O_NONBLOCK).open(path);
+    let file = options.custom_flags(libc::O_NONBLOCK).open(&wanted.path);
     file.and_then(|f| Output::new(f.into()))
-        .map_err(|e| format!("{}: {}", path.display(), plain(&e)))
+        .map_err(|e| format!("{}: {}", wanted.path.display(), plain(&e)))
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
-use mpd_proto::Rank;
-use mpd_proto::job::Failure;
+use mpd_proto::job::{Failure, RankEnd, World};
 use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
+use mpd_proto::{Rank, RankSet};
 
 use super::branches::End;
 use super::clients::Client;
@@ -61,6 +61,7 @@ impl Process {
             Output::StartWorld(first) => self.start_world(first),
             Output::EndWorld(first) => self.end_world(first),
             Output::ForgetWorld(first) => self.forget_world(first),
+            Output::WorldEnded(ended) => self.world_ended(&ended),
             Output::Spawned(rank, outcome) => self.spawn_answered(rank, &outcome),
             Output::Interrupt(rank, signal) => self.interrupt_rank(rank, signal),
             Output::Dead(rank) => self.note_dead(rank),
@@ -159,21 +160,35 @@ impl Process {
             self.console.tell(&self.tell_hops());
         }
         if self.spec.report_ends {
+            if self.ends_left_out > 0 {
+                self.console.tell(&JobNews::EndsLeftOut { ranks: self.ends_left_out });
+            }
+            let end = |rank: Rank| (self.pids.get(rank), self.machine.end_of(rank));
             for share in self.order.shares.iter() {
-                let all: Vec<Rank> = share.ranks.ranks().collect();
-                for part in all.chunks(ENDS_PER_MESSAGE) {
-                    let end = |&rank: &Rank| (self.pids.get(rank), self.machine.end_of(rank));
-                    self.console.tell(&JobNews::Ends {
-                        host: share.member.to_string(),
-                        ranks: part.iter().copied().collect(),
-                        ends: part.iter().map(end).collect(),
-                    });
-                }
+                let news = ends_of(&share.member.to_string(), None, &share.ranks, end);
+                news.iter().for_each(|news| self.console.tell(news));
             }
         }
         self.console.tell(&JobNews::Ended { code });
         self.over = Some(code);
     }
+}
+
+/// What the console is told of the ends of ranks of one host; `end` knows the process id and the end of each.
+pub(super) fn ends_of(
+    host: &str,
+    world: Option<World>,
+    ranks: &RankSet,
+    end: impl Fn(Rank) -> (u32, RankEnd),
+) -> Vec<JobNews> {
+    let all: Vec<Rank> = ranks.ranks().collect();
+    let news = |part: &[Rank]| JobNews::Ends {
+        host: host.to_owned(),
+        world,
+        ranks: part.iter().copied().collect(),
+        ends: part.iter().map(|&rank| end(rank)).collect(),
+    };
+    all.chunks(ENDS_PER_MESSAGE).map(news).collect()
 }
 
 /// Nothing is left that a later daemon would have to know.

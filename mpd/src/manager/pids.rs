@@ -1,6 +1,9 @@
-//! Which process runs each rank of the first world, at the root.
+//! Which process runs each rank, at the root: of the first world, and of those that were spawned and run.
+
+use std::collections::BTreeMap;
 
 use mpd_proto::Rank;
+use mpd_proto::job::World;
 
 /// Process ids by rank. Managers that are not the root know none.
 #[derive(Debug)]
@@ -8,29 +11,44 @@ pub(super) struct Pids {
     /// 0 where it is not known.
     pids: Vec<u32>,
     unknown: usize,
+    /// Of ranks that were spawned, if that is to be known.
+    spawned: Option<BTreeMap<Rank, u32>>,
 }
 
 impl Pids {
-    /// Of so many ranks.
-    pub(super) fn of(ranks: u32) -> Self {
-        Self { pids: vec![0; ranks as usize], unknown: ranks as usize }
+    /// Of so many ranks, and perhaps of those that are spawned.
+    pub(super) fn of(ranks: u32, and_spawned: bool) -> Self {
+        let spawned = and_spawned.then(BTreeMap::new);
+        Self { pids: vec![0; ranks as usize], unknown: ranks as usize, spawned }
     }
 
-    /// Learns some. True as soon as all are known, once.
+    /// Learns some. True as soon as all of the first world are known, once.
     pub(super) fn learn(&mut self, some: &[(Rank, u32)]) -> bool {
         let were_unknown = self.unknown;
         for &(rank, pid) in some.iter().filter(|(_, pid)| *pid != 0) {
             if let Some(known) = self.pids.get_mut(rank.index()) {
                 self.unknown -= usize::from(*known == 0);
                 *known = pid;
+            } else if let Some(spawned) = &mut self.spawned {
+                spawned.insert(rank, pid);
             }
         }
         were_unknown > 0 && self.unknown == 0
     }
 
+    /// All ranks of a world that was spawned have ended.
+    pub(super) fn forget(&mut self, world: &World) {
+        if let Some(spawned) = &mut self.spawned {
+            for rank in world.ranks().ranks() {
+                spawned.remove(&rank);
+            }
+        }
+    }
+
     /// That of a rank; 0 if it is not known.
     pub(super) fn get(&self, rank: Rank) -> u32 {
-        self.pids.get(rank.index()).copied().unwrap_or(0)
+        let spawned = || self.spawned.as_ref()?.get(&rank).copied();
+        self.pids.get(rank.index()).copied().or_else(spawned).unwrap_or(0)
     }
 }
 
@@ -40,12 +58,20 @@ mod tests {
 
     #[test]
     fn all_are_known_once() {
-        let mut pids = Pids::of(2);
+        let mut pids = Pids::of(2, false);
         assert!(!pids.learn(&[(Rank(1), 8), (Rank(2), 9)]), "one is of another world");
         assert!(!pids.learn(&[(Rank(1), 8)]));
         assert!(pids.learn(&[(Rank(0), 7)]));
         assert!(!pids.learn(&[(Rank(0), 7)]));
         assert_eq!([0, 1, 2].map(|rank| pids.get(Rank(rank))), [7, 8, 0]);
-        assert!(!Pids::of(0).learn(&[(Rank(0), 7)]), "nobody to tell");
+        assert!(!Pids::of(0, false).learn(&[(Rank(0), 7)]), "nobody to tell");
+    }
+
+    #[test]
+    fn spawned_ranks_are_known_as_long_as_their_world_is() {
+        let mut pids = Pids::of(1, true);
+        pids.learn(&[(Rank(3), 7), (Rank(4), 8), (Rank(5), 9)]);
+        pids.forget(&World { number: 2, first: Rank(3), size: 2 });
+        assert_eq!([3, 4, 5].map(|rank| pids.get(Rank(rank))), [0, 0, 9]);
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Sink {
     mergers: Option<[Merger; 2]>,
     /// Lines of ranks from here on are not merged: they were spawned.
     unmerged: Rank,
+    /// The ends of streams of ranks from here on are passed on though nothing is merged: they have files.
+    tells_ends: Option<Rank>,
     /// Bytes the output has taken, for seeing whether its reader reads.
     pub(crate) taken: u64,
     /// Sources that wait for the gate.
@@ -90,6 +92,7 @@ impl Sink {
             style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
             mergers: None,
             unmerged: Rank(0),
+            tells_ends: None,
             taken: 0,
             blocked: Vec::new(),
         }
@@ -99,6 +102,12 @@ impl Sink {
     pub(crate) fn merging(mut self, (ranks, size): (&RankSet, u32), levels: u32) -> Self {
         self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
         self.unmerged = Rank(size);
+        self
+    }
+
+    /// Passes on when streams of spawned ranks end, in a job that began with ranks below this one.
+    pub(crate) const fn telling_ends(mut self, spawned: Rank) -> Self {
+        self.tells_ends = Some(spawned);
         self
     }
 
@@ -147,6 +156,10 @@ impl Sink {
         let merges = self.mergers.is_some();
         if merges && !is_spawned {
             self.merge(now, stream, item);
+        } else if let (Item::Ended { ranks }, Some(spawned)) = (item, self.tells_ends) {
+            if ranks.ranks().next().is_some_and(|lowest| lowest >= spawned) {
+                self.way.ended(ranks);
+            }
         } else if let Item::Piece { rank, time, record } = item {
             match &mut self.way {
                 Way::Above(uplink) => uplink.accept(*rank, *time, *record),

@@ -153,6 +153,22 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
     Ok(())
 }
 
+/// Whether the root, beside so many ranks of its own, can have so many files open for output.
+///
+/// # Errors
+/// Why not.
+pub(super) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
+    // Mostly no rank has more than these.
+    let need = 3 * ranks as u64 + files as u64 + OWN_DESCRIPTORS;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    if need > hard {
+        return Err(format!(
+            "{files} files for output need {need} file descriptors in all, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
+        ));
+    }
+    Ok(())
+}
+
 fn spawn_of(
     (whose, ranks_here): (Whose<'_>, usize),
     argset: &Argset,

@@ -5,10 +5,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
-use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec};
+use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec, Parts, World};
 use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
@@ -21,9 +21,10 @@ use mpd_proto::{Rank, RankSet, Time};
 use super::branches::End;
 use super::clients::Client;
 use super::console::Heard;
+use super::files::Wanted;
 use super::outputs::Outputs;
-use super::sink::{Trouble, alone, source as source_number};
-use super::{Process, Timer};
+use super::sink::{Sink, Trouble, alone, source as source_number};
+use super::{FIRST_OUTPUT, Process, Timer, start};
 
 /// Reads of one source in a row before the next one's turn.
 const READS_PER_TURN: usize = 4;
@@ -329,6 +330,9 @@ impl Process {
         let now = self.now();
         let trouble = self.outputs.sinks[route].accept(now, stream, &[], &ended);
         self.after_write(trouble);
+        if rank.0 >= self.spec.size() {
+            self.outputs.end(rank, stream);
+        }
         self.retire(rank);
     }
 
@@ -344,10 +348,14 @@ impl Process {
     /// Writes what waits and lets those read whose gate is open again.
     pub(super) fn flush_outputs(&mut self) {
         for i in 0..self.outputs.sinks.len() {
-            let trouble = self.outputs.sinks[i].flush();
-            self.after_write(trouble);
-            self.admit_blocked(i);
+            if self.outputs.sinks.contains(i) {
+                let trouble = self.outputs.sinks[i].flush();
+                self.after_write(trouble);
+                self.admit_blocked(i);
+            }
         }
+        let is_silent = self.outputs.awaits_silence() && self.flows.waiting().is_empty();
+        self.outputs.close_ended(is_silent);
     }
 
     fn admit_blocked(&mut self, sink: usize) {
@@ -371,7 +379,8 @@ impl Process {
 
     pub(super) fn expire_outputs(&mut self, now: Time) {
         for i in 0..self.outputs.sinks.len() {
-            if self.outputs.sinks[i].deadline().is_some_and(|at| at <= now) {
+            let is_due = |sink: &Sink| sink.deadline().is_some_and(|at| at <= now);
+            if self.outputs.sinks.contains(i) && is_due(&self.outputs.sinks[i]) {
                 let trouble = self.outputs.sinks[i].handle_timeout(now);
                 self.after_write(trouble);
             }
@@ -450,6 +459,10 @@ impl Process {
             let label = source.map_or(&[][..], |rank| self.labels.of(rank));
             let Some(item) = flow.pop() else { break };
             let told = sink.accept(now, stream, label, &item);
+            if let Item::Ended { ranks } = &item {
+                let spawned = ranks.ranks().filter(|rank| rank.0 >= self.spec.size());
+                spawned.for_each(|rank| self.outputs.end(rank, stream));
+            }
             trouble = trouble.or(told);
         }
         self.after_write(trouble);
@@ -466,38 +479,51 @@ impl Process {
     }
 
     pub(super) fn label_of(&self, rank: Rank, pid: u32) -> Vec<u8> {
-        let world = self.worlds.of(rank).filter(|world| world.numbers.number > 0);
-        let Some(world) = world else {
-            let Some(format) = &self.spec.output.label else { return Vec::new() };
-            return fill(format, &self.spec, &self.order, rank, pid);
-        };
-        let Some(format) = &self.spec.output.label else {
-            return format!("{}: ", self.name_of(rank)).into_bytes();
-        };
-        let share = self.machine.place_of(rank).and_then(|place| self.order.shares.get(place));
-        format.fill(|field| match field {
-            b'r' => self.name_of(rank).into_bytes(),
-            b'h' => share.map(|share| share.member.to_string()).unwrap_or_default().into_bytes(),
-            b'p' => pid.to_string().into_bytes(),
-            b'j' => self.order.job.to_string().into_bytes(),
-            _ => world.spec.alias.clone().unwrap_or_default().into_bytes(),
-        })
+        let name = self.name_of(rank);
+        match &self.spec.output.label {
+            Some(format) => {
+                let place = self.machine.place_of(rank).unwrap_or(0);
+                fill(format, (&self.spec, &self.order), (&name, place), pid)
+            }
+            None if rank.0 >= self.spec.size() => format!("{name}: ").into_bytes(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Opens the files that take the output of a world that is to be started; for the root.
+    ///
+    /// # Errors
+    /// Why one cannot be.
+    pub(super) fn open_files_of(&mut self, world: &World, parts: &Parts) -> Result<(), String> {
+        let job = (&*self.spec, &self.order);
+        let files = parts.0.iter().flat_map(|(place, ranks)| {
+            let place = *place as usize;
+            ranks.ranks().flat_map(move |rank| {
+                let name = World::name(Some(world), rank);
+                files_of(job, rank, (&name, place))
+            })
+        });
+        let files: Vec<Wanted> = files.collect();
+        start::check_files(self.clients.len(), self.outputs.files() + files.len())?;
+        let opened = self.outputs.open_files(&files, self.poll.registry(), FIRST_OUTPUT);
+        opened.map_err(|problem| format!("cannot open output {problem}"))
     }
 }
 
-fn fill(format: &LabelFormat, spec: &JobSpec, order: &StartJob, rank: Rank, pid: u32) -> Vec<u8> {
+/// A pattern filled for a rank of that name at that place of the job.
+fn fill(
+    format: &LabelFormat,
+    (spec, order): (&JobSpec, &StartJob),
+    (name, place): (&str, usize),
+    pid: u32,
+) -> Vec<u8> {
     format.fill(|field| match field {
-        b'r' => rank.to_string().into_bytes(),
-        b'h' => host_of(order, rank).into_bytes(),
+        b'r' => name.as_bytes().to_vec(),
+        b'h' => host_at(order, place).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
         _ => spec.alias.clone().unwrap_or_default().into_bytes(),
     })
-}
-
-/// The name of the host that runs a rank, as the ring knows it.
-fn host_of(order: &StartJob, rank: Rank) -> String {
-    host_at(order, order.shares.place_of_rank(rank).unwrap_or(0))
 }
 
 /// The name of the host at a place of the job, as the ring knows it.
@@ -537,29 +563,45 @@ pub(super) fn outputs_of(
     if order.place != 0 {
         return Ok((Outputs::above(spec, order), None));
     }
-    let files = |rank, stream| file_of(spec, order, rank, stream);
+    let files = (0..spec.size()).map(Rank).flat_map(|rank| {
+        let place = order.shares.place_of_rank(rank).unwrap_or(0);
+        files_of((spec, order), rank, (&rank.to_string(), place))
+    });
     let (size, levels) = (spec.size(), order.shares.depth_below(0));
     match Outputs::open(console, &spec.output, (size, levels), files) {
         Ok(outputs) => Ok((outputs, None)),
         Err(e) => {
             let null = || OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
             let plain = OutputSpec::default();
-            let silent = Outputs::open([null()?, null()?], &plain, (size, levels), |_, _| None);
+            let silent = Outputs::open([null()?, null()?], &plain, (size, levels), []);
             let outputs = silent.map_err(anyhow::Error::msg)?;
             Ok((outputs, Some(format!("cannot open output {e}"))))
         }
     }
 }
 
-/// The file, and its mode, that a stream of a rank goes to instead of the console's output. Relative names are seen
-/// from the directory of the first program, which is where `mpirun` was started unless told otherwise.
-fn file_of(spec: &JobSpec, order: &StartJob, rank: Rank, stream: Stream) -> Option<(PathBuf, u32)> {
-    let pattern = match stream {
-        Stream::Out => spec.output.outfile.as_ref()?,
-        Stream::Err => spec.output.errfile.as_ref()?,
+/// The files that the streams of a rank go to instead of the console's output, for a rank of that name at that place.
+/// Relative names are seen from the directory of the first program, which is where `mpirun` was started unless told
+/// otherwise.
+fn files_of(
+    (spec, order): (&JobSpec, &StartJob),
+    rank: Rank,
+    called: (&str, usize),
+) -> Vec<Wanted> {
+    let patterns = [(Stream::Out, &spec.output.outfile), (Stream::Err, &spec.output.errfile)];
+    let file = |(stream, pattern): (Stream, &Option<LabelFormat>)| {
+        let pattern = pattern.as_ref()?;
+        let name = fill(pattern, (spec, order), called, 0);
+        // Those that are spawned are at home where the job is.
+        let argset = if rank.0 < spec.size() { spec.argset_of(rank) } else { 0 };
+        let argset = spec.argsets.get(argset)?;
+        Some(Wanted {
+            rank,
+            stream,
+            path: Path::new(OsStr::from_bytes(&argset.directory)).join(OsStr::from_bytes(&name)),
+            mode: 0o666 & !argset.umask,
+            is_own: pattern.names(b'r'),
+        })
     };
-    let name = fill(pattern, spec, order, rank, 0);
-    let argset = &spec.argsets[spec.argset_of(rank)];
-    let path = Path::new(OsStr::from_bytes(&argset.directory)).join(OsStr::from_bytes(&name));
-    Some((path, 0o666 & !argset.umask))
+    patterns.into_iter().filter_map(file).collect()
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mpd_io::spawn::Spawn;
 use mpd_proto::Rank;
 use mpd_proto::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
-use mpd_proto::manager::Input;
+use mpd_proto::manager::{Input, WorldEnds};
 use mpd_proto::message::{ManagerReport, StartJob};
 use mpd_proto::placement::binding::Bindings;
 use pmi_proto::signal::is_for_programs;
@@ -14,11 +14,16 @@ use pmi_proto::{Answer, Facts, Kvs};
 
 use super::Process;
 use super::attributes::{Asker, Attributes};
+use super::perform::ends_of;
 use super::spawn::Order;
 use super::start::{self, Prepared, Whose};
+use super::stdio;
 
 /// Answers about who has failed, where others go on.
 const DEAD: &[u8] = b"PMI_dead_processes";
+
+/// Bytes of words to a console that does not read them beyond which it is not told how spawned ranks end.
+const MAX_UNHEARD: usize = 16 << 20;
 
 /// One world, as far as it concerns this host and those below.
 #[derive(Debug)]
@@ -200,6 +205,11 @@ impl Process {
         let world = self.world_of(numbers, parts, order);
         let is_here = !world.here.is_empty();
         self.worlds.insert(world);
+        if self.is_root()
+            && let Err(problem) = self.open_files_of(&numbers, parts)
+        {
+            self.tell(Input::WorldFailed(first, Failure::Suite { problem }));
+        }
         if !is_here {
             return;
         }
@@ -268,6 +278,28 @@ impl Process {
                     self.tell(Input::Exited(rank, end));
                 }
             }
+        }
+    }
+
+    /// At the root: this is how the ranks of a spawned world have ended.
+    pub(super) fn world_ended(&mut self, ended: &WorldEnds) {
+        self.outputs.end_unheard(ended.unheard());
+        if self.spec.report_ends {
+            self.tell_ends(ended);
+        }
+        self.pids.forget(&ended.world);
+    }
+
+    fn tell_ends(&mut self, ended: &WorldEnds) {
+        if self.console.waiting() > MAX_UNHEARD {
+            self.ends_left_out += u64::from(ended.world.size);
+            return;
+        }
+        for (place, ranks) in &ended.parts.0 {
+            let host = stdio::host_at(&self.order, *place as usize);
+            let end = |rank: Rank| (self.pids.get(rank), ended.end_of(rank));
+            let news = ends_of(&host, Some(ended.world), ranks, end);
+            news.iter().for_each(|news| self.console.tell(news));
         }
     }
 

@@ -49,14 +49,16 @@ fn let_go(directory: &Path, step: usize) {
 }
 
 /// Spawns 1,000, of which the first 100 warm everything up, or many more: descriptors and processes are as before.
-fn leave_the_suite_as_it_was(count: usize) {
+/// Says how many that were.
+fn leave_the_suite_as_it_was(count: usize, options: &[&str]) -> (Members, usize) {
     let ring = Members::of(count);
     let directory = ring.suite.new_directory("hold");
     let path = Path::new(&directory);
     let spawner = program("t-spawn").display().to_string();
     let counts = sample("100,900", "1000,20000");
+    fs::create_dir_all(ring.suite.path("work/outputs")).expect("a directory");
     let words = ["-n", "1", &spawner, "hold", &directory, counts, "1", "self", "quiet"];
-    let job = ring.mpirun(1, &words).deadline(sample(120, 600)).start();
+    let job = ring.mpirun(1, &[options, &words[..]].concat()).deadline(sample(120, 600)).start();
     let holds = |step: usize| {
         let file = path.join(format!("held.{step}"));
         let there = comes_true(Duration::from_secs(sample(100, 500)), || file.exists());
@@ -85,14 +87,28 @@ fn leave_the_suite_as_it_was(count: usize) {
     let_go(path, 2);
     job.wait().code(0).quiet();
     ring.only_daemons_are_left();
+    let spawned = counts.split(',').map(|count| count.parse::<usize>().expect("a number")).sum();
+    (ring, spawned)
 }
 
 #[test]
 fn a_thousand_spawns_leave_one_host_as_it_was() {
-    leave_the_suite_as_it_was(1);
+    leave_the_suite_as_it_was(1, &[]);
 }
 
 #[test]
 fn a_thousand_spawns_leave_a_ring_of_five_as_it_was() {
-    leave_the_suite_as_it_was(5);
+    leave_the_suite_as_it_was(5, &[]);
+}
+
+#[test]
+fn a_thousand_spawns_with_files_of_output_and_status_leave_two_hosts_as_they_were() {
+    let files = ["-outfile-pattern", "outputs/%r", "-errfile-pattern", "outputs/%r.%h"];
+    let options = [&files[..], &["-status-file", "status"]].concat();
+    let (ring, spawned) = leave_the_suite_as_it_was(2, &options);
+    let status = fs::read_to_string(ring.suite.path("work/status")).expect("a file");
+    let is_well = |line: &&str| line.starts_with("world=") && line.ends_with(" code=0");
+    assert_eq!(status.lines().filter(is_well).count(), spawned);
+    let files = fs::read_dir(ring.suite.path("work/outputs")).expect("the files");
+    assert_eq!(files.count(), 2 * (spawned + 1));
 }

@@ -19,6 +19,7 @@ mod signals;
 mod spawn;
 mod stopped;
 mod tree;
+mod world_files;
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ fn ring() -> Members {
 }
 
 /// A job of one rank on d1 that says these lines.
-fn job(ring: &Members, options: &[&str], lines: &[Vec<String>]) -> Run {
+pub(super) fn job(ring: &Members, options: &[&str], lines: &[Vec<String>]) -> Run {
     let helper = ring.suite.program("t-pmi");
     let words: Vec<&str> =
         options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]).collect();

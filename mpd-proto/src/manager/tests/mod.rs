@@ -64,7 +64,8 @@ impl Story {
 
     /// Ranks are being spawned.
     fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        let mut story = Self { manager: alone(size, on_failure, limit), now: Time::ZERO, ended: Vec::new() };
+        let mut story =
+            Self { manager: alone(size, on_failure, limit), now: Time::ZERO, ended: Vec::new() };
         assert_eq!(story.tell(Input::Ready), [Output::Go]);
         story
     }

@@ -1,0 +1,74 @@
+//! Files of output and of status where ranks spawn others on many hosts, some of which join the job for them.
+
+use std::fs;
+
+use super::spawn::job;
+use crate::across::roomy;
+use crate::members::Members;
+use crate::spawn::{DONE, one};
+
+/// Hosts d1 and d2.
+fn ring() -> Members {
+    roomy().with(2)
+}
+
+fn read(ring: &Members, name: &str) -> String {
+    let path = ring.suite.path(format!("work/{name}"));
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn worlds_on_all_hosts_have_their_files_and_their_statuses() {
+    let ring = ring();
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2; exit $((PMI_RANK * 7))";
+    let lines = [one(2, &["sh", "-c", script], &[]), one(2, &["sh", "-c", script], &[])];
+    let files = ["-outfile-pattern", "out.%r.%h", "-errfile-pattern", "err.%r"];
+    let options = [&files[..], &["-status-file", "status", "-on-failure=continue"]].concat();
+    job(&ring, &options, &lines).output().failed().says(&["code 7"]);
+    let status = read(&ring, "status");
+    let ranks: Vec<_> = status.lines().filter(|line| line.starts_with("rank=")).collect();
+    assert_eq!(ranks.len(), 1, "{status}");
+    assert_eq!(read(&ring, "out.0.d1"), format!("{DONE}0,0\n").repeat(2));
+    for (world, rank) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        let begin = format!("world={world} rank={rank} host=");
+        let line = status.lines().find_map(|line| line.strip_prefix(&begin)).expect("its line");
+        let (host, rest) = line.split_once(' ').expect("a host");
+        let is_whole = rest.starts_with("pid=") && !rest.starts_with("pid=0 ");
+        assert!(is_whole && rest.ends_with(&format!(" code={}", rank * 7)), "{status}");
+        assert_eq!(read(&ring, &format!("out.{rank},{world}.{host}")), format!("out {rank}\n"));
+        assert_eq!(read(&ring, &format!("err.{rank},{world}")), format!("err {rank}\n"));
+    }
+    for host in ["host=d1 ", "host=d2 "] {
+        let there = status.lines().filter(|line| line.starts_with("world=") && line.contains(host));
+        assert_eq!(there.count(), 2, "{status}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn what_worlds_write_one_after_another_on_one_host_stands_in_its_file() {
+    let ring = ring();
+    let there = [("host", "d2")];
+    let mut lines = Vec::new();
+    for name in ["one", "two", "three"] {
+        let done = ring.suite.path(format!("work/done.{name}")).display().to_string();
+        lines.push(one(1, &["sh", "-c", &format!("echo {name}; touch {done}")], &there));
+        lines.push(vec![format!("until={done}")]);
+    }
+    job(&ring, &["-outfile-pattern", "out.%h"], &lines).output().code(0).quiet().prints("");
+    assert_eq!(read(&ring, "out.d2"), "one\ntwo\nthree\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn long_output_of_worlds_on_other_hosts_is_whole_in_each_file() {
+    let ring = ring();
+    let script = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done";
+    let lines = [one(4, &["sh", "-c", script], &[])];
+    job(&ring, &["-outfile-pattern", "out.%r"], &lines).output().code(0).quiet().prints("");
+    let expected: String = (0..20000).map(|i| format!("line {i}\n")).collect();
+    for rank in 0..4 {
+        assert!(read(&ring, &format!("out.{rank},1")) == expected, "of rank {rank}");
+    }
+    ring.only_daemons_are_left();
+}

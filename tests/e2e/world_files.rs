@@ -1,0 +1,154 @@
+//! Files of output and of status where ranks spawn others.
+
+use std::fs;
+
+use crate::spawn::{DONE, REFUSED, job, one};
+use crate::suite::Suite;
+
+/// What a rank of a spawned world writes to both of its streams.
+const SAY: [&str; 3] = ["sh", "-c", "echo out $PMI_RANK; echo err $PMI_RANK >&2"];
+
+/// A suite with a daemon.
+fn suite() -> Suite {
+    let suite = Suite::new();
+    suite.start_daemon();
+    suite
+}
+
+fn path(suite: &Suite, name: &str) -> String {
+    suite.path(format!("work/{name}")).display().to_string()
+}
+
+fn read(suite: &Suite, name: &str) -> String {
+    fs::read_to_string(path(suite, name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Lines of a file of status that begin so, up to the host and behind it.
+fn statuses(text: &str, begin: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter(|line| line.starts_with(begin));
+    let parts = lines.map(|line| line.split_once(" host=").expect("a host"));
+    let behind = |rest: &str| {
+        let words = rest.split(' ').skip(1).filter(|word| !word.starts_with("pid="));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    parts.map(|(front, rest)| (front.to_owned(), behind(rest))).collect()
+}
+
+fn expected(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+    lines.iter().map(|(front, behind)| ((*front).to_owned(), (*behind).to_owned())).collect()
+}
+
+#[test]
+fn spawned_ranks_write_to_files_of_their_own() {
+    let suite = suite();
+    let options =
+        ["-outfile-pattern", &path(&suite, "out.%r"), "-errfile-pattern", &path(&suite, "err.%r")];
+    let output = job(&suite, &options, &[one(2, &SAY, &[]), one(1, &SAY, &[])]).output();
+    output.code(0).quiet().prints("");
+    assert_eq!(read(&suite, "out.0"), format!("{DONE}0,0\n{DONE}0\n"));
+    for (rank, name) in [(0, "0,1"), (1, "1,1"), (0, "0,2")] {
+        assert_eq!(read(&suite, &format!("out.{name}")), format!("out {rank}\n"));
+        assert_eq!(read(&suite, &format!("err.{name}")), format!("err {rank}\n"));
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_pattern_without_a_rank_is_one_file_for_all_worlds() {
+    let suite = suite();
+    let errors = path(&suite, "errors");
+    let output =
+        job(&suite, &["-errfile-pattern", &errors], &[one(2, &SAY, &[]), one(1, &SAY, &[])])
+            .output();
+    output.code(0).quiet();
+    let all = read(&suite, "errors");
+    let mut lines: Vec<&str> = all.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["err 0", "err 0", "err 1"]);
+    assert!(output.out().contains("out 1\n"), "{output}");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_world_whose_files_cannot_be_opened_is_an_error_for_its_spawner() {
+    let suite = suite();
+    fs::create_dir(path(&suite, "0")).expect("a directory");
+    let pattern = path(&suite, "%r/out");
+    let output = job(&suite, &["-outfile-pattern", &pattern], &[one(2, &SAY, &[])]).output();
+    output.code(0).prints("").says(&["cannot open output", "work/0,1/out: No such file"]);
+    assert_eq!(read(&suite, "0/out"), REFUSED);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn what_is_written_behind_the_end_of_a_rank_still_goes_to_its_file() {
+    let suite = suite();
+    let (go, late) = (path(&suite, "go"), path(&suite, "late"));
+    let script =
+        format!("(until [ -e {go} ]; do sleep 0.01; done; echo late; touch {late}) & echo early");
+    let lines = [
+        one(1, &["sh", "-c", &script], &[]),
+        one(1, &["touch", &go], &[]),
+        vec![format!("until={late}")],
+    ];
+    let options = ["-outfile-pattern", &path(&suite, "out.%r")];
+    job(&suite, &options, &lines).output().code(0).quiet().prints("");
+    assert_eq!(read(&suite, "out.0,1"), "early\nlate\n");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_status_file_has_the_ranks_of_all_worlds_behind_those_of_the_first() {
+    let suite = suite();
+    let script = "case $PMI_RANK in 1) exit 5;; 2) kill -9 $$;; esac";
+    let lines = [one(3, &["sh", "-c", script], &[]), one(1, &["true"], &[])];
+    let options = ["-on-failure=continue", "-status-file", &path(&suite, "status")];
+    job(&suite, &options, &lines).output().failed();
+    let text = read(&suite, "status");
+    let mut firsts = text.lines().take(3);
+    assert_eq!(firsts.next(), Some("mpd-status 1"));
+    assert!(firsts.next().is_some_and(|line| line.ends_with(" ranks=1")), "{text}");
+    assert!(firsts.next().is_some_and(|line| line.ends_with(" code=0")), "{text}");
+    assert_eq!(statuses(&text, "rank="), expected(&[("rank=0", "code=0")]));
+    let worlds = [
+        ("world=1 rank=0", "code=0"),
+        ("world=1 rank=1", "code=5"),
+        ("world=1 rank=2", "signal=9"),
+        ("world=2 rank=0", "code=0"),
+    ];
+    assert_eq!(statuses(&text, "world="), expected(&worlds), "{text}");
+    assert!(!text.contains("pid=0"), "{text}");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_status_file_tells_worlds_that_never_ran_and_those_that_were_ended() {
+    let suite = suite();
+    let never = format!("until={}", path(&suite, "never"));
+    let lines = [
+        one(2, &["./missing"], &[]),
+        one(1, &["sleep", "60"], &[]),
+        one(2, &["sh", "-c", "exit $((PMI_RANK * 3))"], &[]),
+        vec![never],
+    ];
+    let output = job(&suite, &["-status-file", &path(&suite, "status")], &lines).output();
+    output.code(3);
+    let text = read(&suite, "status");
+    let worlds = [
+        ("world=1 rank=0", "state=not-started"),
+        ("world=1 rank=1", "state=not-started"),
+        ("world=2 rank=0", "signal=15"),
+        ("world=3 rank=0", "code=0"),
+        ("world=3 rank=1", "code=3"),
+    ];
+    assert_eq!(statuses(&text, "world="), expected(&worlds), "{text}");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn the_highest_code_is_that_of_any_world() {
+    let suite = suite();
+    let lines = [one(2, &["sh", "-c", "exit $((PMI_RANK * 3 + 1))"], &[]), one(1, &["./no"], &[])];
+    job(&suite, &["-on-failure", "highest"], &lines).output().code(4);
+    suite.only_the_daemon_is_left();
+}
