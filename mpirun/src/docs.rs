@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{DEBUGGER, DEBUGGERS, EXAMPLES, NOTES, VARIABLES, WRAPPERS, WRAPPING};
+use crate::help::{DEBUGGER, DEBUGGERS, EXAMPLES, FILES, NOTES, VARIABLES, WRAPPERS, WRAPPING};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// The names under which the program is installed.
@@ -79,6 +79,8 @@ fn man_page() -> io::Result<Vec<u8>> {
     }
     roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
     described(&mut roff, &VARIABLES);
+    roff.control("SH", ["FILES"]);
+    described(&mut roff, &FILES);
     roff.control("SH", ["WRAPPING THE PROGRAM"]);
     roff.text([roman(WRAPPING)]);
     described(&mut roff, &WRAPPERS);

@@ -57,7 +57,7 @@ pub(crate) const NOTES: [&str; 8] = [
      the signal that killed it; 124 after -timeout; 125 if mpirun itself fails; 126 and 127 if a \
      program cannot be executed or found. With -on-failure continue \
      the other ranks run on after a failure; with highest they do, too, and the exit code is the \
-     highest of all ranks'.",
+     highest of all ranks', also of spawned ones.",
     "A host takes one process for each of its CPUs, or as many as -ppn or its list says, then the \
      next host does; when all are full the first begins again. Names may be short, and localhost \
      is this host.",
@@ -142,6 +142,35 @@ pub(crate) const VARIABLES: [(&str, &str); 9] = [
     ),
     ("MPD_GROUP_RANK", "with -g: the rank's number in its group, from 0"),
     ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
+];
+
+/// What the files are that mpirun writes, for the man page.
+pub(crate) const FILES: [(&str, &str); 4] = [
+    (
+        "-outfile-pattern FILE, -errfile-pattern FILE",
+        "%r is the rank, %h its host, %j the job's id, %a its alias, %% a percent sign. The files are on the host of \
+         mpirun, wherever ranks run, and are made before the ranks start; what is in them is lost. Ranks for which the pattern gives \
+         one name write to one file, line by line. Of a rank that was spawned %r is its rank and the number of its \
+         world, as in its label: out.0,2 with out.%r, beside out.0 of the job itself. Its file is closed when nobody \
+         writes to its output any more. If a file cannot be made, the spawn is an error for its spawner. A pattern without %r gives \
+         spawned ranks the files of the others.",
+    ),
+    (
+        "-status-file FILE",
+        "is written at the end of the job, in lines of NAME=VALUE with spaces between. The first two are 'mpd-status 1' and \
+         'job=ID ranks=NUMBER', with the ranks that the job began with; then comes one for each of these, in order: 'rank=0 host=h1 \
+         pid=4711 code=0', or instead of code signal=9 (with core=1 if it left a core dump); 'state=not-started' instead of pid and code for \
+         one that never ran, 'state=lost' for one that was lost with its host. Behind them comes the same for \
+         ranks that were spawned, with their world in front: 'world=2 rank=0 host=h1 pid=4712 code=0'; those of a spawn \
+         that failed never ran, or were killed at once. Of these at most 100,000 with code=0 and 100,000 others are listed, \
+         and a last line left-out=NUMBER says how many more there were.",
+    ),
+    (
+        "-ecfn FILE",
+        "as MPD wrote it, in order of the ranks: 'exit-codes', 'jobid=ID', and 'rank=0 status=0 pid=4711 host=h1' for each rank that the job \
+         began with, the status as wait gives it.",
+    ),
+    ("-proctable FILE, -trace-startup FILE", "tell of the ranks that the job began with, too."),
 ];
 
 /// Tools around the program, for the man page: what is typed, and what comes of it.

@@ -412,6 +412,7 @@ mod tests {
     use mpd_proto::{Rank, RankSet};
 
     use super::*;
+    use crate::ends::Ended;
 
     fn run(size: u32) -> Run {
         let mut run = Run::new(Settings {

@@ -31,7 +31,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     open: BTreeMap<PathBuf, Open>,
-    routes: BTreeMap<(Rank, Stream), PathBuf>,
+    routes: BTreeMap<(Rank, Stream), (usize, PathBuf)>,
     /// Files that are shared and were begun by this job: what comes later goes behind what is there. There are
     /// no more than hosts.
     begun: BTreeSet<PathBuf>,
@@ -40,8 +40,7 @@ pub(crate) struct Files {
 impl Files {
     /// The sink that a stream of a rank goes to, if that is a file.
     pub(crate) fn route(&self, rank: Rank, stream: Stream) -> Option<usize> {
-        let path = self.routes.get(&(rank, stream))?;
-        self.open.get(path).map(|open| open.sink)
+        self.routes.get(&(rank, stream)).map(|(sink, _)| *sink)
     }
 
     /// How many are open.
@@ -49,9 +48,9 @@ impl Files {
         self.open.len()
     }
 
-    /// Whether a file is open.
-    pub(crate) fn is_open(&self, path: &Path) -> bool {
-        self.open.contains_key(path)
+    /// The sink of a file that is open.
+    pub(crate) fn sink_of(&self, path: &Path) -> Option<usize> {
+        self.open.get(path).map(|open| open.sink)
     }
 
     /// Whether a file of that name that is to be opened already holds output of this job.
@@ -59,11 +58,11 @@ impl Files {
         self.begun.contains(path)
     }
 
-    /// Has a stream go to its file, which is this sink if it was not open before.
+    /// Has a stream go to its file, whose sink this is.
     pub(crate) fn add(&mut self, wanted: &Wanted, sink: usize) {
         let Wanted { rank, stream, path, is_own, .. } = wanted;
         self.open.entry(path.clone()).or_insert(Open { sink, users: 0 }).users += 1;
-        self.routes.insert((*rank, *stream), path.clone());
+        self.routes.insert((*rank, *stream), (sink, path.clone()));
         if !is_own {
             self.begun.insert(path.clone());
         }
@@ -71,7 +70,7 @@ impl Files {
 
     /// A stream has ended. The sink of its file, if nobody writes to it any more.
     pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<usize> {
-        let path = self.routes.remove(&(rank, stream))?;
+        let (_, path) = self.routes.remove(&(rank, stream))?;
         let open = self.open.get_mut(&path)?;
         open.users -= 1;
         if open.users > 0 {
@@ -94,7 +93,8 @@ mod tests {
     fn a_file_is_closed_with_its_last_stream_and_one_that_was_shared_goes_on() {
         let mut files = Files::default();
         files.add(&wanted(3, "all"), 7);
-        files.add(&wanted(4, "all"), 9);
+        assert_eq!(files.sink_of(Path::new("all")), Some(7));
+        files.add(&wanted(4, "all"), 7);
         files.add(&wanted(5, "own.5"), 8);
         let route = |files: &Files, rank| files.route(Rank(rank), Stream::Out);
         assert_eq!([3, 4, 5, 6].map(|rank| route(&files, rank)), [Some(7), Some(7), Some(8), None]);

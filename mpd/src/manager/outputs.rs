@@ -22,41 +22,44 @@ use super::sink::{Sink, alone};
 
 /// Sinks by numbers. That of one that was removed is given again.
 #[derive(Debug, Default)]
-pub(crate) struct Sinks(Vec<Option<Sink>>);
+pub(crate) struct Sinks {
+    sinks: Vec<Option<Sink>>,
+    /// Numbers that nobody has.
+    free: Vec<usize>,
+}
 
 impl Sinks {
     /// Numbers are below this.
     pub(crate) const fn len(&self) -> usize {
-        self.0.len()
+        self.sinks.len()
     }
 
     /// Whether there is one of that number.
     pub(crate) fn contains(&self, number: usize) -> bool {
-        self.0.get(number).is_some_and(Option::is_some)
+        self.sinks.get(number).is_some_and(Option::is_some)
     }
 
     /// All there are.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Sink> {
-        self.0.iter().flatten()
+        self.sinks.iter().flatten()
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sink> {
-        self.0.iter_mut().flatten()
+        self.sinks.iter_mut().flatten()
     }
 
     fn add(&mut self, sink: Sink) -> usize {
-        let free = self.0.iter().position(Option::is_none);
-        let number = free.unwrap_or_else(|| {
-            self.0.push(None);
-            self.0.len() - 1
-        });
-        self.0[number] = Some(sink);
+        let number = self.free.pop().unwrap_or(self.sinks.len());
+        match self.sinks.get_mut(number) {
+            Some(slot) => *slot = Some(sink),
+            None => self.sinks.push(Some(sink)),
+        }
         number
     }
 
     fn remove(&mut self, number: usize) {
-        if let Some(slot) = self.0.get_mut(number) {
-            *slot = None;
+        if self.sinks.get_mut(number).and_then(Option::take).is_some() {
+            self.free.push(number);
         }
     }
 }
@@ -65,13 +68,13 @@ impl Index<usize> for Sinks {
     type Output = Sink;
 
     fn index(&self, number: usize) -> &Sink {
-        self.0[number].as_ref().expect("who has its number keeps it open")
+        self.sinks[number].as_ref().expect("who has its number keeps it open")
     }
 }
 
 impl IndexMut<usize> for Sinks {
     fn index_mut(&mut self, number: usize) -> &mut Sink {
-        self.0[number].as_mut().expect("who has its number keeps it open")
+        self.sinks[number].as_mut().expect("who has its number keeps it open")
     }
 }
 
@@ -109,7 +112,7 @@ impl Outputs {
     }
 
     fn of(sinks: impl IntoIterator<Item = Sink>, console: [usize; 2]) -> Self {
-        let sinks = Sinks(sinks.into_iter().map(Some).collect());
+        let sinks = Sinks { sinks: sinks.into_iter().map(Some).collect(), free: Vec::new() };
         let (ended, unheard) = (Vec::new(), Vec::new());
         Self { sinks, console, files: Files::default(), ended, unheard }
     }
@@ -163,8 +166,8 @@ impl Outputs {
     /// What cannot be opened and why.
     fn open_file(&mut self, wanted: &Wanted) -> Result<Option<usize>, String> {
         let Wanted { stream, path, .. } = wanted;
-        if self.files.is_open(path) {
-            self.files.add(wanted, 0);
+        if let Some(sink) = self.files.sink_of(path) {
+            self.files.add(wanted, sink);
             return Ok(None);
         }
         let output = create(wanted, self.files.is_begun(path))?;
@@ -237,7 +240,7 @@ impl Outputs {
 
     /// Has the poll tell when an output takes more; tokens are counted from `first`.
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
-        for (i, sink) in self.sinks.0.iter().enumerate() {
+        for (i, sink) in self.sinks.sinks.iter().enumerate() {
             let Some(fd) = sink.as_ref().and_then(Sink::watched) else { continue };
             watch(registry, fd, Token(first + i), Interest::WRITABLE)?;
         }

@@ -504,7 +504,9 @@ impl Process {
             })
         });
         let files: Vec<Wanted> = files.collect();
-        start::check_files(self.clients.len(), self.outputs.files() + files.len())?;
+        // Of the others there are no more than hosts.
+        let own = files.iter().filter(|file| file.is_own).count();
+        start::check_files(self.clients.len(), self.outputs.files() + own)?;
         let opened = self.outputs.open_files(&files, self.poll.registry(), FIRST_OUTPUT);
         opened.map_err(|problem| format!("cannot open output {problem}"))
     }

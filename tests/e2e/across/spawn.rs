@@ -160,7 +160,7 @@ fn the_loss_of_a_host_where_spawned_ranks_run_ends_the_job_and_of_another_does_n
 }
 
 impl Members {
-    fn kill_manager(&self, index: usize) {
+    pub(super) fn kill_manager(&self, index: usize) {
         crate::process::send(self.manager(index).pid, Signal::SIGKILL);
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use super::spawn::job;
 use crate::across::roomy;
 use crate::members::Members;
+use crate::run::wait_until;
 use crate::spawn::{DONE, one};
 
 /// Hosts d1 and d2.
@@ -70,5 +71,25 @@ fn long_output_of_worlds_on_other_hosts_is_whole_in_each_file() {
     for rank in 0..4 {
         assert!(read(&ring, &format!("out.{rank},1")) == expected, "of rank {rank}");
     }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn ranks_that_were_lost_with_their_host_are_told_so_and_what_they_wrote_is_in_their_files() {
+    let ring = ring();
+    let never = format!("until={}", ring.suite.path("never").display());
+    let there = one(2, &["sh", "-c", "echo here; exec sleep 60"], &[("host", "d2")]);
+    let options = ["-outfile-pattern", "out.%r", "-status-file", "status"];
+    let run = job(&ring, &options, &[there, vec![never]]).start();
+    let has_come = |rank| {
+        let path = ring.suite.path(format!("work/out.{rank},1"));
+        fs::read_to_string(path).is_ok_and(|text| text == "here\n")
+    };
+    wait_until("two lines", || has_come(0) && has_come(1));
+    ring.kill_manager(2);
+    run.wait().failed().says(&["host d2 is lost"]);
+    let status = read(&ring, "status");
+    let lost: Vec<_> = status.lines().filter(|line| line.ends_with(" state=lost")).collect();
+    assert_eq!(lost, [0, 1].map(|rank| format!("world=1 rank={rank} host=d2 state=lost")));
     ring.only_daemons_are_left();
 }
