@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::run::wait_until;
 use crate::spawn::{DONE, REFUSED, job, one};
 use crate::suite::Suite;
 
@@ -77,6 +78,28 @@ fn a_world_whose_files_cannot_be_opened_is_an_error_for_its_spawner() {
     let output = job(&suite, &["-outfile-pattern", &pattern], &[one(2, &SAY, &[])]).output();
     output.code(0).prints("").says(&["cannot open output", "work/0,1/out: No such file"]);
     assert_eq!(read(&suite, "0/out"), REFUSED);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn spawns_that_fail_leave_no_file_open() {
+    let suite = suite();
+    let go = path(&suite, "go");
+    let mut lines = vec![one(2, &["./missing"], &[]); 10];
+    lines.push(vec![format!("until={go}")]);
+    let options = ["-outfile-pattern", &path(&suite, "out.%r")];
+    let run = job(&suite, &options, &lines).start();
+    wait_until("ten refusals", || {
+        fs::read_to_string(path(&suite, "out.0")).is_ok_and(|text| text == REFUSED.repeat(10))
+    });
+    let open = || {
+        let all = fs::read_dir(format!("/proc/{}/fd", suite.manager().pid)).expect("descriptors");
+        let targets = all.filter_map(|one| fs::read_link(one.ok()?.path()).ok());
+        targets.filter(|target| target.to_string_lossy().contains("/work/out.")).count()
+    };
+    wait_until("one open file", || open() == 1);
+    fs::write(&go, "").expect("a file");
+    run.wait().code(0);
     suite.only_the_daemon_is_left();
 }
 
