@@ -149,7 +149,7 @@ pub(crate) const FILES: [(&str, &str); 4] = [
     (
         "-outfile-pattern FILE, -errfile-pattern FILE",
         "%r is the rank, %h its host, %j the job's id, %a its alias, %% a percent sign. The files are on the host of \
-         mpirun, wherever ranks run, and are made before the ranks start; what is in them is lost. Ranks for which the pattern gives \
+         mpirun, wherever ranks run, and are made before the ranks start; what was in them is lost. Ranks for which the pattern gives \
          one name write to one file, line by line. Of a rank that was spawned %r is its rank and the number of its \
          world, as in its label: out.0,2 with out.%r, beside out.0 of the job itself. Its file is closed when nobody \
          writes to its output any more. If a file cannot be made, the spawn is an error for its spawner. A pattern without %r gives \
