@@ -170,7 +170,10 @@ pub(crate) const FILES: [(&str, &str); 4] = [
         "as MPD wrote it, in order of the ranks: 'exit-codes', 'jobid=ID', and 'rank=0 status=0 pid=4711 host=h1' for each rank that the job \
          began with, the status as wait gives it.",
     ),
-    ("-proctable FILE, -trace-startup FILE", "tell of the ranks that the job began with, too."),
+    (
+        "-proctable FILE, -trace-startup FILE",
+        "tell of the ranks that the job began with alone, as -print-all-exitcodes does.",
+    ),
 ];
 
 /// Tools around the program, for the man page: what is typed, and what comes of it.
