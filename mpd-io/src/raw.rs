@@ -402,6 +402,15 @@ pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> io::Result<()> {
     }
 }
 
+/// Sends a signal to one thread of a process.
+pub(crate) fn tgkill(pid: libc::pid_t, tid: libc::pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: the call takes and returns plain numbers.
+    match unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
 pub(crate) fn raise_default(signal: c_int) {
     // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.

@@ -75,18 +75,22 @@ pub fn blocked(thread: Pid) -> Option<u64> {
 /// Whether that signal has its default effect on a process.
 pub fn is_default(pid: Pid, signal: Signal) -> bool {
     let mask = |name| mask_of(pid, name).unwrap_or(0);
-    !has(mask("SigIgn:") | mask("SigCgt:"), signal)
+    !has(mask("SigIgn:") | mask("SigCgt:"), signal as i32)
 }
 
-/// Whether a process, whose status this is, notices that signal: it has a handler for it, or blocks it, as who reads
-/// signals from a descriptor does.
-pub(crate) fn is_noticed(status: &str, signal: Signal) -> bool {
-    let mask = |name| mask_in(status, name).unwrap_or(0);
-    has(mask("SigCgt:") | mask("SigBlk:"), signal)
+/// Whether that signal, if it came now, would have its default effect on a process: it is neither handled nor ignored,
+/// nor blocked.
+pub fn takes_effect(pid: Pid, signal: i32) -> bool {
+    has_effect(&status::of(pid), signal)
 }
 
-fn has(mask: u64, signal: Signal) -> bool {
-    mask >> (signal as i32 - 1) & 1 == 1
+fn has_effect(status: &str, signal: i32) -> bool {
+    let masks = ["SigIgn:", "SigCgt:", "SigBlk:"].map(|name| mask_in(status, name));
+    masks.iter().all(|mask| mask.is_some_and(|mask| !has(mask, signal)))
+}
+
+fn has(mask: u64, signal: i32) -> bool {
+    mask >> (signal - 1) & 1 == 1
 }
 
 fn mask_of(pid: Pid, name: &str) -> Option<u64> {
@@ -206,14 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn who_handles_or_blocks_a_signal_notices_it() {
+    fn a_signal_has_an_effect_where_nothing_was_done_about_it() {
         let status =
             "SigBlk:\t0000000000000400\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000020000\n";
-        for (signal, noticed) in
-            [(Signal::SIGCONT, true), (Signal::SIGSEGV, true), (Signal::SIGPIPE, false)]
-        {
-            assert_eq!(is_noticed(status, signal), noticed, "{signal}");
-            assert!(!is_noticed("", signal));
+        for (signal, expected) in [
+            (libc::SIGTERM, true),
+            (libc::SIGRTMAX(), true),
+            (libc::SIGSEGV, false),
+            (libc::SIGPIPE, false),
+            (libc::SIGCONT, false),
+        ] {
+            assert_eq!(has_effect(status, signal), expected, "{signal}");
+            assert!(!has_effect("", signal), "it is gone");
         }
     }
 }

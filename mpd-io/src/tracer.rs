@@ -4,7 +4,7 @@
 //! Nothing else is changed: other signals arrive, stopping and continuing works, and whoever handles such a
 //! signal itself goes on. Costs nothing but at signals and new processes and threads.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::raw::{ptrace, wait};
+use crate::raw::{ptrace, tgkill, wait};
 use crate::signals::is_default;
 use crate::status::{self, field};
 use crate::tree::children;
@@ -124,10 +124,9 @@ pub fn caught_by(watcher: Pid) -> Vec<Pid> {
     while let Some(pid) = queue.pop_front() {
         queue.extend(children(pid));
         let status = status::of(pid);
-        let is_dead = field(&status, "State:").is_none_or(|state| state.starts_with(['Z', 'X']));
         let tracer =
             field(&status, "TracerPid:").and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
-        if !is_dead && tracer != Some(watcher) {
+        if !is_dead(&status) && tracer != Some(watcher) {
             caught.push(pid);
         }
     }
@@ -168,36 +167,43 @@ fn victim(tid: libc::pid_t, signal: i32) -> Option<libc::pid_t> {
 /// None of its threads goes on before all are to stop, or another one that is about to crash would end it.
 fn release(pid: libc::pid_t, crashed: libc::pid_t) {
     let until = Instant::now() + STOP_PATIENCE;
-    // With what to go on.
-    let mut pending = BTreeMap::from([(crashed, 0)]);
     let mut seen = BTreeSet::from([crashed]);
+    let mut stopped = Vec::new();
     loop {
         let new: Vec<_> = threads(pid).into_iter().filter(|tid| seen.insert(*tid)).collect();
         if new.is_empty() {
             break;
         }
+        // They may be in a stop already; most come to one soon.
+        new.iter().for_each(|tid| drop(ptrace(libc::PTRACE_INTERRUPT, *tid, 0)));
         for tid in new {
-            // It may be in a stop already; most come to one soon.
-            let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0);
-            if let Some(status) = stop_of(tid, until) {
-                let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
-                // One that is about to crash, too, does that again when it goes on.
-                pending.insert(tid, if ACCIDENTS.contains(&signal) { 0 } else { signal });
+            let Some(status) = stop_of(tid, until) else { continue };
+            let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+            // One that is about to crash, too, does that again when it goes on.
+            if signal != 0 && !ACCIDENTS.contains(&signal) {
+                let _ = tgkill(pid, tid, signal);
             }
+            stopped.push(tid);
         }
     }
     // Once one has taken it, all others stop as soon as they go on, and take no signal before that.
     let _ = ptrace(libc::PTRACE_CONT, crashed, libc::SIGSTOP);
-    stop_of(crashed, until);
-    for (tid, signal) in pending {
-        let _ = ptrace(libc::PTRACE_DETACH, tid, signal);
+    stop_of(crashed, Instant::now() + STOP_PATIENCE);
+    for tid in stopped.into_iter().chain([crashed]) {
+        let _ = ptrace(libc::PTRACE_DETACH, tid, 0);
     }
 }
 
+/// The living threads of a process. The first one stays until all have ended.
 fn threads(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
     let tasks = tasks.into_iter().flatten().flatten();
-    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+    let tids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    tids.filter(|tid| !is_dead(&status::of(Pid::from_raw(*tid)))).collect()
+}
+
+fn is_dead(status: &str) -> bool {
+    field(status, "State:").is_none_or(|state| state.starts_with(['Z', 'X']))
 }
 
 /// The status of a thread that comes to a stop in time. A first thread that has ended before the others does

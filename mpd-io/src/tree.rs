@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use crate::{signals, status};
+use crate::status;
 
 /// Orphans among our descendants become our children from now on.
 ///
@@ -72,63 +72,88 @@ pub fn kill_children(spared: impl Fn(Pid) -> bool) {
 /// Passes over all descendants that are to be stopped.
 const MAX_PASSES: usize = 50;
 
-/// Stops every descendant. Passes go on until one finds nobody new, since a process may fork between
-/// being found and being stopped; `MAX_PASSES` bounds a race that cannot be won.
-pub fn stop_descendants() {
-    let mut stopped = BTreeSet::new();
-    for _ in 0..MAX_PASSES {
-        let new: Vec<Pid> = descendants().difference(&stopped).copied().collect();
-        if new.is_empty() {
-            return;
-        }
-        for pid in new {
-            let _ = kill(pid, Signal::SIGSTOP);
-            stopped.insert(pid);
-        }
-    }
+/// Descendants that were stopped, and are to go on later.
+#[derive(Debug, Default)]
+pub struct Stopped {
+    seen: BTreeSet<Pid>,
+    /// Those that were not stopped before.
+    ours: BTreeSet<Pid>,
 }
 
-/// Stops descendants for a moment that none of them is to notice, and returns whom: neither those that handle SIGCONT
-/// or wait for it nor what is below them, which they may be watching, as shells and debuggers do. Bounded as
-/// [`stop_descendants`] is.
-pub fn stop_unnoticed() -> BTreeSet<Pid> {
-    let mut stopped = BTreeSet::new();
-    for _ in 0..MAX_PASSES {
-        let before = stopped.len();
+impl Stopped {
+    /// Stops those that are wanted, but for what is below one that is not, and says whether any was new. Passes go
+    /// on until one finds nobody new, since a process may fork between being found and being stopped; their bound
+    /// is for a race that cannot be won.
+    pub fn add(&mut self, wanted: impl Fn(Pid) -> bool) -> bool {
+        let before = self.seen.len();
+        for _ in 0..MAX_PASSES {
+            let known = self.seen.len();
+            self.pass(&wanted);
+            if self.seen.len() == known {
+                break;
+            }
+        }
+        self.seen.len() > before
+    }
+
+    fn pass(&mut self, wanted: impl Fn(Pid) -> bool) {
         let mut queue = children(Pid::this());
         while let Some(pid) = queue.pop() {
-            if !stopped.contains(&pid) {
-                let status = status::of(pid);
-                if signals::is_noticed(&status, Signal::SIGCONT) {
+            if !self.seen.contains(&pid) {
+                if !wanted(pid) {
                     continue;
                 }
-                // One that was stopped before stays so afterwards.
-                if !is_still(&status) && kill(pid, Signal::SIGSTOP).is_ok() {
-                    stopped.insert(pid);
+                let was_stopped = state_of(pid).is_none_or(|state| "TtX".contains(state));
+                if kill(pid, Signal::SIGSTOP).is_ok() && !was_stopped {
+                    self.ours.insert(pid);
                 }
+                self.seen.insert(pid);
             }
             queue.extend(children(pid));
         }
-        if stopped.len() == before {
-            break;
-        }
     }
-    stopped
+
+    /// Whether nobody was wanted.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// Whether the signal has reached all of them: it takes effect when a process is next scheduled.
+    pub fn are_still(&self) -> bool {
+        self.ours.iter().all(|&pid| is_still(pid))
+    }
+
+    /// This one was reaped: its number may become another's.
+    pub fn forget(&mut self, pid: Pid) {
+        self.seen.remove(&pid);
+        self.ours.remove(&pid);
+    }
+
+    /// Lets them go on.
+    pub fn go_on(self) {
+        go_on(self.ours);
+    }
+}
+
+/// Stops every descendant.
+pub fn stop_descendants() {
+    Stopped::default().add(|_| true);
 }
 
 /// Whether every descendant is stopped, or dead. A signal takes effect only when its process is next
 /// scheduled.
 pub fn descendants_are_stopped() -> bool {
-    are_stopped(&descendants())
+    descendants().into_iter().all(is_still)
 }
 
-/// Whether these processes are stopped, or dead.
-pub fn are_stopped(pids: &BTreeSet<Pid>) -> bool {
-    pids.iter().all(|&pid| is_still(&status::of(pid)))
+/// Whether a process is stopped, or dead.
+fn is_still(pid: Pid) -> bool {
+    state_of(pid).is_none_or(|state| "TtZX".contains(state))
 }
 
-fn is_still(status: &str) -> bool {
-    status::field(status, "State:").is_none_or(|state| state.starts_with(['T', 't', 'Z', 'X']))
+/// The kernel's letter for what a process does; none if it is gone.
+fn state_of(pid: Pid) -> Option<char> {
+    status::field(&status::of(pid), "State:")?.chars().next()
 }
 
 /// Lets every descendant continue.
@@ -136,12 +161,7 @@ pub fn continue_descendants() {
     go_on(descendants());
 }
 
-/// Lets those of these processes continue that are still descendants.
-pub fn continue_those(pids: &BTreeSet<Pid>) {
-    go_on(descendants().intersection(pids).copied());
-}
-
-fn go_on(pids: impl IntoIterator<Item = Pid>) {
+fn go_on(pids: BTreeSet<Pid>) {
     for pid in pids {
         let _ = kill(pid, Signal::SIGCONT);
     }

@@ -43,11 +43,11 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
     Some(all)
 }
 
-/// What a process and those below it have had of a CPU, if one of them would run now if it had one. Of a process with
-/// several threads the first one counts.
+/// What a process and those below it have had of a CPU, if one of them would run now if it had one, or
+/// were not stopped. Of a process with several threads the first one counts.
 pub fn ready(root: Pid) -> Option<Duration> {
     let tree = tree(root);
-    let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'D'));
+    let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'T'));
     let ran = |(pid, stat): &(Pid, Stat)| {
         nanoseconds(*pid).map_or(Duration::from_millis(stat.ticks * TICK_MS), Duration::from_nanos)
     };

@@ -266,8 +266,9 @@ fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
 fn shared_memory_made_up_to_the_moment_of_the_kill_is_swept() {
     let suite = Suite::new();
     suite.start_daemon();
-    for round in 0..10 {
-        let job = suite.ranks(4, "t-ipc", &["renew"]).start();
+    for round in 0..12 {
+        let how = ["renew", "insist"][round / 2 % 2];
+        let job = suite.ranks(4, "t-ipc", &[how]).start();
         wait_until("all have begun", || job.stdout().lines().count() == 4);
         let ranks = job.stdout();
         let prefix = |line: &str| format!("t-ipc.{}.", line.rsplit(' ').next().expect("a pid"));

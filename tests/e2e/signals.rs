@@ -124,6 +124,24 @@ fn a_signal_sent_twice_arrives_twice() {
 }
 
 #[test]
+fn who_survives_a_signal_is_not_stopped_before_it_nor_is_what_it_watches() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    // With job control a shell that sees its child stop takes it for that, and goes on.
+    let script = "trap 'echo got it' USR1; set -m; echo ready; sleep 1; echo rc $?";
+    for _ in 0..3 {
+        let job = suite.mpirun(["-n", "2", "bash", "-c", script]).start();
+        wait_until("both have begun", || job.stdout().lines().count() == 2);
+        job.send(Signal::SIGUSR1);
+        let output = job.wait();
+        output.code(0).quiet();
+        let expected = ["got it", "got it", "rc 0", "rc 0", "ready", "ready"];
+        assert_eq!(output.sorted_lines(), expected);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_signal_reaches_the_whole_process_group_of_a_rank() {
     let suite = Suite::new();
     let recorders = Recorders::new(&suite, 1, "d");

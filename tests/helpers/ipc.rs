@@ -2,13 +2,14 @@
 //! POSIX shared memory object.
 //!
 //!     t-ipc exit|kill|wait [SECONDS]
-//!     t-ipc renew
+//!     t-ipc renew|insist
 //!
 //! Prints "shm ID sem ID msg ID posix NAME", keeps the memory mapped, and then exits with 0, ends
 //! itself by SIGKILL, or waits to be ended. Removes nothing.
 //!
 //! The second form says "renewing PID", and makes a POSIX object every millisecond for a minute, whose name begins
-//! as that of the first form and goes on with a number. It removes the last one then.
+//! as that of the first form and goes on with a number. It removes the last one then. With `insist` it ignores
+//! SIGINT and SIGTERM.
 #![expect(unsafe_code, reason = "System V IPC and mmap have no safe form")]
 
 use std::ffi::{c_int, c_void};
@@ -17,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, raise};
+use nix::sys::signal::{SigHandler, Signal, raise};
 
 const SIZE: usize = 4096;
 const MODE: c_int = libc::IPC_CREAT | 0o600;
@@ -25,7 +26,13 @@ const MODE: c_int = libc::IPC_CREAT | 0o600;
 fn main() {
     let how: String = mpd_tests::argument(0, "exit".to_owned());
     mpd_tests::bound(mpd_tests::argument(1, 60));
-    if how == "renew" {
+    if how == "insist" {
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            // SAFETY: ignoring a signal installs no handler.
+            unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }.expect("sigaction");
+        }
+    }
+    if ["renew", "insist"].contains(&how.as_str()) {
         return renew();
     }
     let (shm, sem, msg) = (make_shm(), make_sem(), make_msg());

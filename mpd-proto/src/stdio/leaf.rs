@@ -17,7 +17,7 @@ pub const HOLD_TIME: Duration = Duration::from_secs(2);
 /// Time on a CPU after which a writer that wants one could have gone on.
 const CHANCE: Duration = Duration::from_millis(2);
 
-/// Between two looks whether it has had that.
+/// The shortest time between two looks whether it has had that.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes of an unfinished line that are held back; a longer one is passed on in pieces while the
@@ -42,7 +42,7 @@ pub struct Record<'a> {
 pub enum Writer {
     /// All of them wait, or are gone.
     Waits,
-    /// One of them would run if it had a CPU. Together they have had one for so long by now.
+    /// One of them would run if it had a CPU, or were not stopped. Together they have had one for so long by now.
     Ready(Duration),
 }
 
@@ -107,7 +107,9 @@ impl Leaf {
         if now >= since + HOLD_TIME || ran - first >= CHANCE {
             return true;
         }
-        self.look = Some((now + LOOK, first));
+        // The longer it lasts, the rarer: where there is no CPU, looks cost others theirs.
+        let silence = now.since(self.last);
+        self.look = Some((now + LOOK.max(silence / 8), first));
         false
     }
 
@@ -186,10 +188,11 @@ mod tests {
         let mut leaf = Leaf::default();
         leaf.push(Time::ZERO, b"half", &mut |_| ());
         let mut now = Time::ZERO + SILENCE;
-        for ran in [7, 7, 8, 8] {
+        for (ran, next) in [(7, 25), (7, 28), (8, 31), (8, 35)] {
             assert!(!leaf.is_over(now, Writer::Ready(ms(ran))), "{ran}");
-            now = now + LOOK;
-            assert_eq!(leaf.deadline(), Some(now));
+            let at = leaf.deadline().unwrap();
+            assert_eq!(at.since(now).as_millis(), next);
+            now = at;
         }
         leaf.push(now, b" of it", &mut |_| ());
         assert_eq!(leaf.deadline(), Some(now + SILENCE), "it has gone on");

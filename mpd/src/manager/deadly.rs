@@ -1,38 +1,43 @@
 //! Signals that may be the end of ranks, and the end of every process of the job here.
 //!
-//! Who uses which shared memory is known only while it lives. So before such a signal the processes of the job are
-//! stopped, a helper notes what they use, and only then it is sent: what a process made between a look and its end
-//! would be nobody's.
+//! Who uses which shared memory is known only while it lives. So whoever such a signal will end is stopped, a helper
+//! notes what the job uses, and only then it is sent: what a process made between a look and its end would be
+//! nobody's. Who survives the signal notices nothing: it is not stopped, nor is anything below it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_io::tree;
+use mpd_io::signals::takes_effect;
+use mpd_io::tree::{self, Stopped};
 use mpd_proto::Time;
 use mpd_proto::message::Phase;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
-use super::clients::Client;
 use super::{Process, Timer};
 
 /// Between two rounds of killing, a round follows at once when a child has ended; or between two looks whether
 /// everything is stopped.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long a signal waits because not everything is stopped, and then because not everything is noted.
+/// How long a signal waits because not everything is stopped and noted. A kill waits that long for each.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How a signal is sent to a rank.
-pub(super) type Send = fn(&Client, i32);
+/// Whom of a rank a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Its process group.
+    Group,
+    /// Its process alone.
+    Process,
+}
 
-/// How far what is to be sent is.
+/// How far what is to be done is.
 #[derive(Debug, Default)]
 pub(super) struct Deadly {
     step: Step,
-    /// In the order in which it is to happen.
+    /// In the order in which it is to be done; nothing twice.
     due: VecDeque<Due>,
-    /// These continue once it has happened.
-    stopped: BTreeSet<Pid>,
+    stopped: Stopped,
     /// Whoever is found is killed.
     kills: bool,
 }
@@ -47,9 +52,10 @@ enum Step {
     Note(Time),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    Signal(i32, Send),
+    Signal(i32, Whom),
+    Continue,
     Kill,
 }
 
@@ -61,55 +67,53 @@ impl Deadly {
 
     /// Whether all are killed, or will be.
     pub(super) fn is_kill(&self) -> bool {
-        self.kills || self.due.iter().any(|due| matches!(due, Due::Kill))
+        self.kills || self.due.contains(&Due::Kill)
     }
 
     /// To be asked when there is no child. True once.
     pub(super) fn all_are_gone(&mut self) -> bool {
         std::mem::take(&mut self.kills)
     }
-}
 
-/// What a signal does to a program that is not prepared for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// It does not end.
-    None,
-    /// It ends. That is not why it is sent.
-    Death,
-    /// It ends, as it is meant to.
-    End,
-}
-
-fn effect(signal: i32) -> Effect {
-    use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    use libc::{SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
-    match signal {
-        SIGWINCH | SIGCONT | SIGCHLD | SIGURG | SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU => {
-            Effect::None
-        }
-        SIGHUP | SIGINT | SIGQUIT | SIGTERM => Effect::End,
-        _ => Effect::Death,
+    /// A process is about to be reaped.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.stopped.forget(pid);
     }
+
+    /// As with the kernel, a signal that has not arrived does not arrive twice.
+    fn add(&mut self, due: Due) {
+        if !self.due.contains(&due) {
+            self.due.push_back(due);
+        }
+    }
+}
+
+/// Whether a signal ends programs that are not prepared for it.
+fn is_deadly(signal: i32) -> bool {
+    use libc::{SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
+    !matches!(signal, SIGWINCH | SIGCONT | SIGCHLD | SIGURG | SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU)
 }
 
 impl Process {
     /// Sends a signal to all ranks that run here.
-    pub(super) fn signal(&mut self, signal: i32, send: Send) {
-        match effect(signal) {
-            Effect::None => return self.send(signal, send),
-            Effect::End if self.deadly.step == Step::None => {
-                // One that is at work is a descendant, too. The next one finds what it would have.
-                self.shm_helper = None;
-                self.deadly.stopped = tree::stop_unnoticed();
-                self.deadly.step = Step::Stop(self.now() + PATIENCE);
+    pub(super) fn signal(&mut self, signal: i32, whom: Whom) {
+        if self.deadly.step == Step::None {
+            if is_deadly(signal) {
+                self.stop_doomed(signal, whom);
             }
-            Effect::Death if self.deadly.step == Step::None => {
-                self.note_shm();
+            if self.deadly.stopped.is_empty() {
+                return self.send(signal, whom);
             }
-            Effect::End | Effect::Death => {}
+            self.begin_stop();
         }
-        self.deadly.due.push_back(Due::Signal(signal, send));
+        self.deadly.add(Due::Signal(signal, whom));
+        self.go_on_ending();
+    }
+
+    /// Lets every process of the job here go on that was stopped, after what is still to be done.
+    pub(super) fn continue_tree(&mut self) {
+        self.stopping = false;
+        self.deadly.add(Due::Continue);
         self.go_on_ending();
     }
 
@@ -123,12 +127,16 @@ impl Process {
         if !self.deadly.is_kill() {
             self.begin_span(Phase::Kill, None);
             self.kill_adopted();
-            self.shm_helper = None;
-            tree::stop_descendants();
-            self.deadly.step = Step::Stop(self.now() + PATIENCE);
-            self.deadly.due.push_back(Due::Kill);
+            self.deadly.add(Due::Kill);
+            self.begin_stop();
         }
         self.go_on_ending();
+    }
+
+    fn begin_stop(&mut self) {
+        // One that is at work is a descendant, too. The next one finds what it would have.
+        self.shm_helper = None;
+        self.deadly.step = Step::Stop(self.now() + PATIENCE);
     }
 
     /// To be called when a helper has ended, and now and then.
@@ -137,46 +145,56 @@ impl Process {
         if let Step::Stop(until) = self.deadly.step
             && (now >= until || self.all_are_stopped())
         {
-            self.note_shm();
+            self.find_new_shm();
+            let until = if self.deadly.is_kill() { now + PATIENCE } else { until };
+            self.deadly.step = Step::Note(until);
         }
-        let waits = match self.deadly.step {
-            Step::None => false,
-            Step::Stop(_) => true,
-            Step::Note(until) => now < until && self.shm_helper.is_some(),
+        let next = match self.deadly.step {
+            Step::Stop(_) => Some(now + INTERVAL),
+            Step::Note(until) if now < until && self.shm_helper.is_some() => Some(until),
+            Step::None | Step::Note(_) => {
+                self.deadly.step = Step::None;
+                self.do_what_is_due();
+                None
+            }
         };
-        if !waits {
-            self.deadly.step = Step::None;
-            self.do_what_is_due();
-        }
         if self.deadly.kills {
             tree::kill_children(|_| false);
-        }
-        if waits || self.deadly.kills {
             self.timers.set(Timer::Deadly, now + INTERVAL);
-        }
-        if self.deadly.kills {
             self.reap();
+        } else if let Some(at) = next {
+            self.timers.set(Timer::Deadly, at);
         }
     }
 
-    /// What uses shared memory at this moment is found out, if there is any that is new.
-    fn note_shm(&mut self) {
-        self.find_new_shm();
-        self.deadly.step = Step::Note(self.now() + PATIENCE);
+    /// Stops whoever that signal will end, if who started it ends, too. Says whether there are new ones.
+    fn stop_doomed(&mut self, signal: i32, whom: Whom) -> bool {
+        let ranks: BTreeSet<Pid> = self.by_pid.keys().copied().collect();
+        self.deadly.stopped.add(|pid| {
+            let is_meant = match whom {
+                Whom::Group => getpgid(Some(pid)).is_ok_and(|group| ranks.contains(&group)),
+                Whom::Process => ranks.contains(&pid),
+            };
+            is_meant && takes_effect(pid, signal)
+        })
     }
 
-    fn all_are_stopped(&self) -> bool {
-        if self.deadly.is_kill() {
-            tree::descendants_are_stopped()
-        } else {
-            tree::are_stopped(&self.deadly.stopped)
-        }
+    /// Whether all that are to be stopped are. Who was forking has a child that was not found before.
+    fn all_are_stopped(&mut self) -> bool {
+        let found = match self.deadly.due.front() {
+            _ if self.deadly.is_kill() => self.deadly.stopped.add(|_| true),
+            Some(&Due::Signal(signal, whom)) => self.stop_doomed(signal, whom),
+            _ => false,
+        };
+        !found && self.deadly.stopped.are_still()
     }
 
     fn do_what_is_due(&mut self) {
+        let mut continues = false;
         while let Some(due) = self.deadly.due.pop_front() {
             match due {
-                Due::Signal(signal, send) => self.send(signal, send),
+                Due::Signal(signal, whom) => self.send(signal, whom),
+                Due::Continue => continues = true,
                 Due::Kill => {
                     self.deadly.kills = true;
                     self.tidy.note();
@@ -187,13 +205,22 @@ impl Process {
             }
         }
         let stopped = std::mem::take(&mut self.deadly.stopped);
-        if !self.deadly.kills && !self.stopping && !stopped.is_empty() {
-            tree::continue_those(&stopped);
+        if !self.deadly.kills && !self.stopping {
+            stopped.go_on();
+        }
+        if continues {
+            tree::continue_descendants();
+            self.continue_adopted();
         }
     }
 
-    fn send(&self, signal: i32, send: Send) {
-        self.clients.started().for_each(|(_, client)| send(client, signal));
+    fn send(&self, signal: i32, whom: Whom) {
+        for (_, client) in self.clients.started() {
+            match whom {
+                Whom::Group => client.signal(signal),
+                Whom::Process => client.signal_alone(signal),
+            }
+        }
     }
 }
 
@@ -202,10 +229,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_differ_in_what_they_are_sent_for() {
-        assert_eq!(effect(libc::SIGTERM), Effect::End);
-        assert_eq!(effect(libc::SIGUSR1), Effect::Death);
-        assert_eq!(effect(libc::SIGRTMAX()), Effect::Death);
-        assert_eq!(effect(libc::SIGTSTP), Effect::None);
+    fn signals_that_end_nobody_are_known() {
+        assert!(
+            is_deadly(libc::SIGTERM) && is_deadly(libc::SIGUSR1) && is_deadly(libc::SIGRTMAX())
+        );
+        assert!(!is_deadly(libc::SIGTSTP) && !is_deadly(libc::SIGCONT));
     }
 }

@@ -182,6 +182,7 @@ impl Process {
 
     fn reap_one(&mut self, pid: Pid) {
         self.tidy.remember(pid);
+        self.deadly.forget(pid);
         let rank = self.by_pid.get(&pid).copied();
         let Some(rank) = rank else {
             tree::reap(pid);

@@ -13,7 +13,7 @@ use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
 
 use super::branches::End;
-use super::clients::Client;
+use super::deadly::Whom;
 use super::{Process, Timer};
 
 /// Ends per message, so that a frame stays far below its bound.
@@ -29,24 +29,20 @@ impl Process {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Go => self.go(),
-            Output::SignalRanks(number) => self.signal(number.into(), Client::signal),
-            Output::SignalProcesses(number) => self.signal(number.into(), Client::signal_alone),
+            Output::SignalRanks(number) => self.signal(number.into(), Whom::Group),
+            Output::SignalProcesses(number) => self.signal(number.into(), Whom::Process),
             Output::Resize(columns, lines) => {
                 if let Some(window) = &self.window {
                     window.set((columns, lines));
                 }
-                self.signal(libc::SIGWINCH, Client::signal);
+                self.signal(libc::SIGWINCH, Whom::Group);
             }
             Output::StopTree => {
                 self.stopping = true;
                 tree::stop_descendants();
                 self.timers.set(Timer::Stopping(0), self.now());
             }
-            Output::ContinueTree => {
-                self.stopping = false;
-                tree::continue_descendants();
-                self.continue_adopted();
-            }
+            Output::ContinueTree => self.continue_tree(),
             Output::LetGo => {
                 self.held = false;
                 self.talking.extend(self.clients.started().map(|(rank, _)| rank));
