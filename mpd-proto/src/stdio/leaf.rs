@@ -1,8 +1,9 @@
 //! Where the lines of one output stream of one rank end.
 //!
 //! The leaf is the only place that decides it: at a newline, at the end of the stream, after
-//! [`SILENCE`] without a byte from a writer that could have gone on, or when a line has gone on for longer than [`HOLD_TIME`]. What leaves
-//! it is a [`Record`] with marks; everything behind obeys the marks and keeps no timers.
+//! [`SILENCE`] without a byte from a writer that could have gone on, or when a line has gone on for
+//! longer than [`HOLD_TIME`]. What leaves it is a [`Record`] with marks; everything behind obeys the
+//! marks and keeps no timers.
 
 use std::time::Duration;
 
