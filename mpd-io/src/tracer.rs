@@ -45,6 +45,8 @@ pub enum Event {
     Crashed {
         /// Which.
         pid: Pid,
+        /// The thread of it that the signal came to.
+        tid: Pid,
         /// The signal's number.
         signal: i32,
     },
@@ -143,7 +145,8 @@ fn stopped(tid: libc::pid_t, status: i32) -> Option<Event> {
         0 if ACCIDENTS.contains(&signal) => {
             if let Some(pid) = victim(tid, signal) {
                 release(pid, tid);
-                return Some(Event::Crashed { pid: Pid::from_raw(pid), signal });
+                let (pid, tid) = (Pid::from_raw(pid), Pid::from_raw(tid));
+                return Some(Event::Crashed { pid, tid, signal });
             }
             let _ = ptrace(libc::PTRACE_CONT, tid, signal);
         }
@@ -242,7 +245,8 @@ mod tests {
         loop {
             let event = tracer.next_event().unwrap();
             events.push(event);
-            let Event::Crashed { pid, signal } = event else { return events };
+            let Event::Crashed { pid, tid, signal } = event else { return events };
+            assert_eq!(pid, tid, "it has one thread");
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             assert!(status.contains("TracerPid:\t0"), "{status}");
             assert!(caught_by(Pid::this()).contains(&pid));

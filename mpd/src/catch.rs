@@ -48,8 +48,8 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     let Watched { tracer, control } = begin(words, Pid::this())?;
     loop {
         match tracer.next_event().context(NO_PROGRAM)? {
-            Event::Crashed { pid, signal } => {
-                tell(&control, &look(gdb, pid, signal));
+            Event::Crashed { pid, tid, signal } => {
+                tell(&control, &look(gdb, (pid, tid), signal));
                 tracer.let_die(pid, signal);
             }
             end => return Ok(end_as(end)),
@@ -68,7 +68,7 @@ pub(crate) fn run_holding(words: &[OsString]) -> Result<ExitCode> {
     loop {
         children.clear();
         while let Some(event) = holder.tracer.poll_event().context(NO_PROGRAM)? {
-            let Event::Crashed { pid, signal } = event else {
+            let Event::Crashed { pid, signal, .. } = event else {
                 holder.let_all_die();
                 return Ok(end_as(event));
             };
@@ -196,9 +196,9 @@ fn start(
 }
 
 /// Where the threads of the process are.
-fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
+fn look(gdb: &OsStr, thread: (Pid, Pid), signal: i32) -> Crash {
     let mut crash = Crash { held: false, ..Crash::held(u8::try_from(signal).unwrap_or(0)) };
-    match said(gdb, pid) {
+    match said(gdb, thread) {
         Ok(lines) => {
             for line in lines.lines() {
                 match line.as_bytes().first() {
@@ -217,7 +217,7 @@ fn look(gdb: &OsStr, pid: Pid, signal: i32) -> Crash {
 }
 
 /// What a driver of a debugger says that is attached to the process.
-fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
+fn said(gdb: &OsStr, (pid, tid): (Pid, Pid)) -> Result<String> {
     let (commands, ours) = io::pipe().context("no pipe")?;
     let (lines, theirs) = io::pipe().context("no pipe")?;
     // It ends when its manager does: we are that here.
@@ -230,7 +230,7 @@ fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
     let descriptors = [commands.as_fd(), theirs.as_fd(), nothing.as_fd(), its_control.as_fd()];
     let driver = spawn.start(&descriptors, Extra::default(), None).context("no debugger")?;
     drop((commands, theirs, its_control));
-    let result = converse(lines, ours);
+    let result = converse(lines, ours, tid);
     if result.is_err() {
         let _ = kill(driver, Signal::SIGKILL);
     }
@@ -238,13 +238,14 @@ fn said(gdb: &OsStr, pid: Pid) -> Result<String> {
 }
 
 /// Asks the driver when it has attached, dismisses it when it has answered, and returns all that it said.
-fn converse(mut lines: PipeReader, mut commands: PipeWriter) -> Result<String> {
+fn converse(mut lines: PipeReader, mut commands: PipeWriter, first: Pid) -> Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut said = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     // The mark that is waited for, and what is to be said then.
+    let stacks = format!("1 stacks {first}\n");
     let mut steps =
-        [(&b"=0 "[..], &b"1 stacks\n"[..]), (b"=1 ", b"2 quit\n")].into_iter().peekable();
+        [(&b"=0 "[..], stacks.as_bytes()), (b"=1 ", b"2 quit\n")].into_iter().peekable();
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);

@@ -49,6 +49,13 @@ int main(int argc, char **argv) {
             usleep(1000);
         return broken(NULL);
     }
+    if (!strcmp(what, "last")) {
+        pthread_t threads[20];
+        for (int i = 0; i < 19; i++)
+            pthread_create(&threads[i], NULL, sleeper, NULL);
+        pthread_create(&threads[19], NULL, faller, NULL);
+        return pause();
+    }
     if (!strcmp(what, "together")) {
         pthread_t threads[8];
         for (int i = 0; i < 8; i++)

@@ -88,6 +88,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "threads")) {
         pthread_t thread;
         pthread_create(&thread, NULL, worker, NULL);
+        while (!turns)
+            usleep(1000);
         printf("spinning\n");
         spin();
     } else if (!strcmp(what, "environment"))

@@ -65,6 +65,16 @@ fn all_threads_of_a_rank_that_crashes_are_told() {
 }
 
 #[test]
+fn the_thread_that_crashed_is_told_of_however_many_there_are() {
+    let program = crasher!();
+    let suite = Suite::new();
+    let output = caught(&suite, "1").args([&program, "last"]).output();
+    let text = told(output.code(139)).join("\n");
+    assert!(text.contains("0: broken at crasher.c:"), "{text}");
+    suite.gone(&[]);
+}
+
+#[test]
 fn threads_that_crash_together_are_one_crash() {
     let program = crasher!();
     let suite = Suite::new();

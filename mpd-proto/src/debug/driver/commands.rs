@@ -207,7 +207,8 @@ impl Driver {
             }
             Word::Stacks if matches!(self.program, Program::Stopped(_)) => {
                 let token = self.send_mi(b"thread-info");
-                self.hold(serial, token, Kind::Threads);
+                let first = std::str::from_utf8(&text).ok().and_then(|tid| tid.parse().ok());
+                self.hold(serial, token, Kind::Threads { first });
             }
             Word::Stacks => self.answer(Some(serial)),
         }

@@ -147,8 +147,10 @@ enum Kind {
     /// Of a program that does not run.
     Kill,
     Complete,
-    /// Which threads there are.
-    Threads,
+    /// Which threads there are. The one that the system knows by that number comes first.
+    Threads {
+        first: Option<u32>,
+    },
     /// Frames of the first of these threads.
     Frames(VecDeque<u32>),
 }

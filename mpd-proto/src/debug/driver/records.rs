@@ -235,8 +235,8 @@ impl Driver {
                 }
                 self.done(pending.serial);
             }
-            Kind::Threads => {
-                let threads = threads(fields);
+            Kind::Threads { first } => {
+                let threads = threads(fields, first);
                 self.ask_for_frames(pending.serial, threads);
             }
             Kind::Frames(threads) => self.tell_stack(pending.serial, threads, &stack(fields)),
@@ -306,12 +306,26 @@ impl Driver {
     }
 }
 
-fn threads(fields: &Fields) -> VecDeque<u32> {
+/// gdb's numbers of threads, in order, behind that of the one which the system knows as `first`.
+fn threads(fields: &Fields, first: Option<u32>) -> VecDeque<u32> {
+    let text = |value: &'_ Value, name| {
+        Some(String::from_utf8_lossy(value.get(name)?.text()?).into_owned())
+    };
+    let thread = |value: &Value| {
+        let id: u32 = text(value, "id")?.parse().ok()?;
+        let is_first =
+            first.is_some() && text(value, "target-id").as_deref().and_then(tid) == first;
+        Some((!is_first, id))
+    };
     let threads = fields.get("threads").map_or(&[][..], Value::fields);
-    let id = |value: &Value| std::str::from_utf8(value.get("id")?.text()?).ok()?.parse().ok();
-    let mut ids: Vec<u32> = threads.iter().filter_map(|(_, value)| id(value)).collect();
+    let mut ids: Vec<(bool, u32)> = threads.iter().filter_map(|(_, value)| thread(value)).collect();
     ids.sort_unstable();
-    ids.into_iter().take(MAX_THREADS).collect()
+    ids.into_iter().map(|(_, id)| id).take(MAX_THREADS).collect()
+}
+
+/// The system's number of a thread that gdb calls `Thread 0x7f… (LWP 7)`, `LWP 7` or `process 7`.
+fn tid(target: &str) -> Option<u32> {
+    target.trim_end_matches(')').rsplit(' ').next()?.parse().ok()
 }
 
 /// One line, the outermost frame first.

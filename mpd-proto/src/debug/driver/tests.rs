@@ -377,6 +377,11 @@ fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
     let said = bench.take();
     assert_eq!(said[..2], ["#g in /lib/l.so\tf at t.c:6", "#??"]);
     assert!(said[2].starts_with("=2 stopped "));
+    bench.command("3 stacks 77");
+    bench.answers(
+        r#"^done,threads=[{id="1",target-id="Thread 0x7f (LWP 70)"},{id="300",target-id="LWP 77"}]"#,
+    );
+    assert!(bench.asked.last().unwrap().contains("--thread 300 "), "the one that was named first");
 }
 
 #[test]
