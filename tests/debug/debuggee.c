@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "crash"))
         *(volatile int *)argv[argc] = 1;
     else if (!strcmp(what, "lines"))
-        for (int i = 0; i < 100000; i++)
+        for (int i = 0; i < (argc > 2 ? atoi(argv[2]) : 100000); i++)
             printf("line %d\n", i);
     else if (!strcmp(what, "threads")) {
         pthread_t thread;

@@ -230,9 +230,9 @@ fn a_crash_is_a_stop_and_then_a_death() {
 fn no_line_of_output_is_lost_when_nobody_reads_for_a_while() {
     let (gdb, program) = means!();
     let suite = Suite::new();
-    let mut driver = Driver::start_unread(&suite, &gdb, &[&program, "lines"]);
+    let mut driver = Driver::start_unread(&suite, &gdb, &[&program, "lines", "400000"]);
     driver.send("run run");
-    // The program waits when driver and terminal hold all that they may.
+    // The program waits when driver, pipe (up to 1 MiB) and terminal hold all that they may.
     wait_until("the program waits", || {
         let ranks = suite.running("debuggee");
         ranks.iter().any(|rank| {
@@ -243,7 +243,7 @@ fn no_line_of_output_is_lost_when_nobody_reads_for_a_while() {
     driver.read();
     let (said, state) = driver.answer();
     let lines: Vec<_> = said.iter().filter_map(|line| line.strip_prefix(">line ")).collect();
-    assert_eq!(lines.len(), 100_000);
+    assert_eq!(lines.len(), 400_000);
     assert!(lines.iter().enumerate().all(|(number, line)| *line == number.to_string()));
     assert_eq!(state, "exited 3");
     driver.quit();
