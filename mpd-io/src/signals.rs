@@ -90,7 +90,7 @@ fn has_effect(status: &str, signal: i32) -> bool {
 }
 
 fn has(mask: u64, signal: i32) -> bool {
-    mask >> (signal - 1) & 1 == 1
+    (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
 }
 
 fn mask_of(pid: Pid, name: &str) -> Option<u64> {
@@ -223,5 +223,6 @@ mod tests {
             assert_eq!(has_effect(status, signal), expected, "{signal}");
             assert!(!has_effect("", signal), "it is gone");
         }
+        assert!(!has(u64::MAX, 0) && has(1 << 63, 64) && !has(u64::MAX, 65));
     }
 }

@@ -91,7 +91,11 @@ impl Deadly {
 /// Whether a signal ends programs that are not prepared for it.
 fn is_deadly(signal: i32) -> bool {
     use libc::{SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
-    !matches!(signal, SIGWINCH | SIGCONT | SIGCHLD | SIGURG | SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU)
+    // Nothing is sent with 0.
+    !matches!(
+        signal,
+        0 | SIGWINCH | SIGCONT | SIGCHLD | SIGURG | SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU
+    )
 }
 
 impl Process {
@@ -233,6 +237,6 @@ mod tests {
         assert!(
             is_deadly(libc::SIGTERM) && is_deadly(libc::SIGUSR1) && is_deadly(libc::SIGRTMAX())
         );
-        assert!(!is_deadly(libc::SIGTSTP) && !is_deadly(libc::SIGCONT));
+        assert!(!is_deadly(0) && !is_deadly(libc::SIGTSTP) && !is_deadly(libc::SIGCONT));
     }
 }

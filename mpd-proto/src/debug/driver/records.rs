@@ -308,19 +308,19 @@ impl Driver {
 
 /// gdb's numbers of threads, in order, behind that of the one which the system knows as `first`.
 fn threads(fields: &Fields, first: Option<u32>) -> VecDeque<u32> {
-    let text = |value: &'_ Value, name| {
-        Some(String::from_utf8_lossy(value.get(name)?.text()?).into_owned())
-    };
     let thread = |value: &Value| {
         let id: u32 = text(value, "id")?.parse().ok()?;
-        let is_first =
-            first.is_some() && text(value, "target-id").as_deref().and_then(tid) == first;
+        let is_first = first.is_some() && text(value, "target-id").and_then(tid) == first;
         Some((!is_first, id))
     };
     let threads = fields.get("threads").map_or(&[][..], Value::fields);
     let mut ids: Vec<(bool, u32)> = threads.iter().filter_map(|(_, value)| thread(value)).collect();
     ids.sort_unstable();
     ids.into_iter().map(|(_, id)| id).take(MAX_THREADS).collect()
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    std::str::from_utf8(value.get(name)?.text()?).ok()
 }
 
 /// The system's number of a thread that gdb calls `Thread 0x7f… (LWP 7)`, `LWP 7` or `process 7`.
