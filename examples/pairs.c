@@ -3,8 +3,11 @@
  *     cc -O2 -o pairs examples/pairs.c
  *     mpirun -np 4 -g 2 ./pairs
  *
- * MPD_GROUP_KEY is the same for the ranks of a group and for nobody else: as it is, a name for
- * shm_open; its digits, a key for shmget. Nothing is removed here: mpirun does that at the end. */
+ * MPD_GROUP_DIR is a directory in memory that the ranks of a group share and that nobody but their user can enter:
+ * a file in it is memory for the group alone. Nothing is removed here: mpirun does that at the end.
+ *
+ * A program that needs a System V segment takes MPD_GROUP_IPC_KEY as its key. That number is public as soon as the
+ * segment exists, so its mode closes it to others. */
 
 #include <fcntl.h>
 #include <sched.h>
@@ -36,24 +39,29 @@ static const char *variable(const char *name)
     return value;
 }
 
-/* POSIX: whoever comes first makes the object, and all bytes of a new one are 0. */
-static struct mailbox *by_name(const char *key, size_t size)
+/* A file: the first rank makes it, and all bytes of a new one are 0. */
+static struct mailbox *by_directory(const char *directory, size_t size)
 {
-    int fd = shm_open(key, O_CREAT | O_RDWR, 0600);
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/mailboxes", directory);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        fprintf(stderr, "pairs: MPD_GROUP_DIR is too long\n");
+        exit(1);
+    }
+    int fd = open(path, O_CREAT | O_RDWR | O_NOFOLLOW, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-        fail(key);
+        fail(path);
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        fail(key);
+        fail(path);
     close(fd);
     return at;
 }
 
-/* System V: the number behind the dash. */
+/* A System V segment. */
 static struct mailbox *by_number(const char *key, size_t size)
 {
-    key_t number = (key_t)strtol(key + sizeof "/mpd-" - 1, NULL, 16);
-    int id = shmget(number, size, IPC_CREAT | 0600);
+    int id = shmget((key_t)strtol(key, NULL, 10), size, IPC_CREAT | 0600);
     if (id < 0)
         fail("shmget");
     void *at = shmat(id, NULL, 0);
@@ -75,13 +83,12 @@ static int exchange(struct mailbox *boxes, int me, int size, int word)
 
 int main(void)
 {
-    const char *key = variable("MPD_GROUP_KEY");
     int size = atoi(variable("MPD_GROUP_SIZE"));
     int me = atoi(variable("MPD_GROUP_RANK"));
     int rank = atoi(variable("PMI_RANK"));
     size_t bytes = (size_t)size * sizeof(struct mailbox);
-    int first = exchange(by_name(key, bytes), me, size, rank);
-    int second = exchange(by_number(key, bytes), me, size, rank);
+    int first = exchange(by_directory(variable("MPD_GROUP_DIR"), bytes), me, size, rank);
+    int second = exchange(by_number(variable("MPD_GROUP_IPC_KEY"), bytes), me, size, rank);
     if (first != second)
         return 1;
     printf("rank %d is %d of %d and met rank %d\n", rank, me, size, first);

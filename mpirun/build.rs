@@ -1,10 +1,17 @@
-//! Gives `mpirun` the debug information of `src/mpir.s`, whether it has other or not.
+//! Gives `mpirun` its other names, and the debug information of `src/mpir.s`, whether it has other or not.
 
 use std::env;
+
+include!("src/names.rs");
+
+#[path = "../scripts/links.rs"]
+mod links;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/mpir.ld");
+    println!("cargo:rerun-if-changed=src/names.rs");
+    links::make(&NAMES);
     println!("cargo:rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if ["mold", "gold"].iter().any(|linker| flags.contains(linker)) {

@@ -81,3 +81,15 @@ find_mpich_compiler() {
     done
     return 1
 }
+
+# build_programs [OPTION...]: builds the programs. All scripts and people use this one command: other
+# packages on the command line would mean other features of the crates, and each crate compiled again.
+# shellcheck disable=SC2120 # Options are rarely given.
+build_programs() {
+    cargo build --release --locked "$@"
+}
+
+# Builds all tests and their helper programs, with the features that the test runners ask for.
+build_tests() {
+    cargo test --no-run --locked --workspace --profile suite "$@"
+}

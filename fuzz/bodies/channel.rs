@@ -43,6 +43,14 @@ struct Said {
     closed: bool,
 }
 
+impl Said {
+    fn join(&mut self, later: Self) {
+        self.sent.extend(later.sent);
+        self.established = self.established.take().or(later.established);
+        self.closed |= later.closed;
+    }
+}
+
 fn initiator_said(machine: &mut Initiator) -> Said {
     let mut said = Said::default();
     while let Some(output) = machine.poll_output() {
@@ -61,6 +69,7 @@ fn responder_said(machine: &mut Responder) -> Said {
         match output {
             ResponderOutput::Send(flight) => said.sent.extend_from_slice(&flight),
             ResponderOutput::FindManager(_) => machine.manager_key(Some(&key())),
+            ResponderOutput::Admit(_) => machine.admit(true, &SystemRandom::new()),
             ResponderOutput::PassOn { .. } => said.closed = true,
             ResponderOutput::Established(established) => said.established = Some(established),
             ResponderOutput::Close(_) => said.closed = true,
@@ -82,10 +91,12 @@ fn edit(message: &mut [u8], bytes: &mut Bytes<'_>) -> bool {
 }
 
 fn tell_responder(machine: &mut Responder, message: &[u8], cuts: &[u8]) -> Said {
+    let mut said = Said::default();
     in_pieces(message, Bytes::new(cuts), |piece| {
         machine.receive(piece, &SystemRandom::new());
+        said.join(responder_said(machine));
     });
-    responder_said(machine)
+    said
 }
 
 /// Anything at all is sent to the accepting side, or a hello of somebody with the key that was changed.
@@ -135,12 +146,15 @@ pub(crate) fn initiator(data: &[u8]) {
     let mut machine = new_initiator(Purpose::Ring, None);
     assert_eq!(initiator_said(&mut machine).sent.len(), 136);
     let cuts = bytes.some();
+    let mut said = Said::default();
     in_pieces(bytes.rest(), Bytes::new(cuts), |piece| {
         machine.receive(piece);
+        said.join(initiator_said(&mut machine));
     });
     machine.peer_closed();
+    said.join(initiator_said(&mut machine));
     machine.handle_timeout(Time::from_micros(6_000_000));
-    let said = initiator_said(&mut machine);
+    said.join(initiator_said(&mut machine));
     assert!(said.established.is_none() && said.closed, "who answered anything got in");
     assert!(said.sent.is_empty());
 }

@@ -40,6 +40,7 @@ pub(crate) fn mi_records(data: &[u8]) {
         drain(&mut driver);
     });
     driver.handle(Time::ZERO, Input::Program(data));
+    drain(&mut driver);
     driver.handle(Time::ZERO, Input::GdbEnded("is gone"));
     drain(&mut driver);
     driver.handle(Time::ZERO, Input::Quit);

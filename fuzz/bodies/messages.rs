@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use mpd_proto::frame::{self, Decoder};
 use mpd_proto::job::JobSpec;
 use mpd_proto::message::{
-    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Opening, Order,
-    OrderAnswer, RingMessage, RingRequest,
+    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Note, Opening, Order,
+    OrderAnswer, RingMessage, RingRequest, read_record,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +35,8 @@ pub(crate) fn manager(data: &[u8]) {
     reads_back::<ManagerOrder>(data);
     reads_back::<ManagerReport>(data);
     reads_back::<JobRecord>(data);
+    reads_back::<Note>(data);
+    let _ = read_record(data);
 }
 
 /// What daemons say to each other.

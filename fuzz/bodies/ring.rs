@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_proto::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
+use mpd_proto::pump::Pump;
 use mpd_proto::ring::{
     Address, Claim, DaemonName, DialFailure, GAP, Input, Instance, LinkId, Lock, NameKey, Output,
     Peer, Purpose, Record, RequestId, Ring, RingConfig, Rules, Seat, Seed, Sheet, Standing, Timing,
@@ -22,7 +23,7 @@ const STEPS: usize = 400;
 const MAX_OUTPUTS: usize = 4000;
 
 struct Owner {
-    ring: Ring,
+    ring: Pump<Ring>,
     now: Time,
     links: BTreeSet<LinkId>,
     last_link: u64,
@@ -36,7 +37,7 @@ struct Owner {
 pub(crate) fn ring(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut owner = Owner {
-        ring: Ring::new(Time::ZERO + Duration::from_secs(1), config(&mut bytes)),
+        ring: Pump::new(Ring::new(Time::ZERO + Duration::from_secs(1), config(&mut bytes))),
         now: Time::ZERO + Duration::from_secs(1),
         links: BTreeSet::new(),
         last_link: 0,
@@ -64,7 +65,7 @@ impl Owner {
     fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         for _ in 0..10_000 {
-            let Some(due) = self.ring.poll_timeout().filter(|due| *due <= until) else {
+            let Some(due) = self.ring.machine().poll_timeout().filter(|due| *due <= until) else {
                 self.now = until;
                 return;
             };
@@ -76,13 +77,13 @@ impl Owner {
     }
 
     fn give(&mut self, input: Input) {
-        self.ring.handle(self.now, input);
+        self.ring.post(input);
         self.drain();
     }
 
     fn drain(&mut self) {
         let mut count = 0;
-        while let Some(output) = self.ring.poll_output() {
+        while let Some(output) = self.ring.next(self.now) {
             count += 1;
             assert!(count < MAX_OUTPUTS, "no end of outputs");
             match output {
@@ -182,7 +183,8 @@ impl Owner {
         let link = LinkId(self.last_link);
         self.links.insert(link);
         let peer = Peer { name: name(bytes), instance: instance(bytes) };
-        self.give(Input::LinkUp { link, token, peer, purpose });
+        let from = address(bytes);
+        self.give(Input::LinkUp { link, token, peer, purpose, from });
     }
 
     fn ask(&mut self, make: impl FnOnce(RequestId) -> Input) {
@@ -208,7 +210,7 @@ fn config(bytes: &mut Bytes<'_>) -> RingConfig {
         seeds: if kind & 4 == 4 { (0..4).map(seed).collect() } else { Vec::new() },
         timing: Timing::default(),
         chance: u64::from(kind),
-        rules: Rules::default(),
+        rules: Rules { prove: kind & 8 == 8, ..Rules::default() },
     }
 }
 

@@ -66,7 +66,8 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
 int PMI_KVS_Iter_first(const char kvsname[], char key[], int key_len, char val[], int val_len);
 int PMI_KVS_Iter_next(const char kvsname[], char key[], int key_len, char val[], int val_len);
 
-/* Names by which jobs find each other. A port has up to 1023 characters and a zero. */
+/* Names by which jobs find each other. A port has up to 255 characters and a zero: MPI_MAX_PORT_NAME, the room
+ * that PMI_Lookup_name needs. A longer port is PMI_ERR_INVALID_LENGTH, when published and when found. */
 int PMI_Publish_name(const char service_name[], const char port[]);
 int PMI_Unpublish_name(const char service_name[]);
 int PMI_Lookup_name(const char service_name[], char port[]);

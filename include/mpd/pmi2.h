@@ -96,7 +96,8 @@ int PMI2_Info_GetJobAttr(const char name[], char value[], int valuelen, int *fou
 int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
                                  int *found);
 
-/* Names by which jobs find each other; info_ptr may be NULL and does not matter. */
+/* Names by which jobs find each other; info_ptr may be NULL and does not matter. A port has up to 255 characters
+ * and a zero, which is MPI_MAX_PORT_NAME. */
 int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *info_ptr,
                           const char port[]);
 int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[],

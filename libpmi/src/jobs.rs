@@ -1,9 +1,10 @@
 //! What reaches beyond the own job: names, and jobs that are spawned.
 
 use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
 
-use pmi_client::c::{ERR_INVALID_ARG, array, code, int, room, set_text, text};
+use pmi_client::c::{
+    ERR_INVALID_ARG, ERR_INVALID_LENGTH, MAX_PORT, Room, array, code, int, room, set_text, text,
+};
 use pmi_client::{Pair, SpawnCommand, SpawnRequest};
 
 use crate::client;
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn PMI_Unpublish_name(service_name: *const c_char) -> c_in
 /// What a service is reached by.
 ///
 /// # Safety
-/// `service_name` is NULL or a text; `port` is NULL or has room for [`PORT_ROOM`] characters.
+/// `service_name` is NULL or a text; `port` is NULL or has room for [`MAX_PORT`] characters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_Lookup_name(service_name: *const c_char, port: *mut c_char) -> c_int {
     code(|| {
@@ -58,12 +59,12 @@ pub unsafe extern "C" fn PMI_Lookup_name(service_name: *const c_char, port: *mut
             return Err(ERR_INVALID_ARG);
         }
         let found = client()?.lookup(service)?;
-        // No more of the room is touched than the port takes: the interface does not say how much
-        // there is, and a caller with little room has ports that fit it.
-        let needed = int(found.len().min(PORT_ROOM - 1) + 1);
+        // The call does not name its room. MPI programs provide MPI_MAX_PORT_NAME, and a caller with less
+        // room has ports that fit it: a port of a usual length touches no more than it takes.
+        let needed = int(found.len().min(MAX_PORT - 1) + 1);
         // SAFETY: the caller vouches for the room.
         let room = unsafe { room(port, needed) }.ok_or(ERR_INVALID_ARG)?;
-        set_text(room, &found, pmi_client::c::FAIL)
+        set_text(&room, &found, ERR_INVALID_LENGTH)
     })
 }
 
@@ -116,18 +117,15 @@ pub unsafe extern "C" fn PMI_Spawn_multiple(
             request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
         // SAFETY: the caller vouches for the room, or there is none.
         if let Some(room) = unsafe { room(errors, int(total)) } {
-            tell(room, &spawned.codes);
+            tell(&room, &spawned.codes);
         }
         Ok(())
     })
 }
 
-/// A code for each process; those that nothing was said of were started.
-fn tell(room: &mut [MaybeUninit<c_int>], codes: &[i32]) {
-    let codes = codes.iter().copied().chain(std::iter::repeat(0));
-    for (to, code) in room.iter_mut().zip(codes) {
-        to.write(code);
-    }
+/// A code for each process; the processes without a code were started.
+fn tell(room: &Room<c_int>, codes: &[i32]) {
+    room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
 }
 
 /// Texts up to NULL.
@@ -161,6 +159,3 @@ unsafe fn pairs(first: *const Keyval, count: c_int) -> Result<Vec<Pair>, c_int> 
     };
     keyvals.iter().map(|keyval| pair(keyval).ok_or(ERR_INVALID_ARG)).collect()
 }
-
-/// The greatest room that the name of a port may take.
-pub const PORT_ROOM: usize = 1024;

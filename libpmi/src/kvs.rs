@@ -24,19 +24,19 @@ pub unsafe extern "C" fn PMI_KVS_Get_my_name(kvsname: *mut c_char, length: c_int
 
 /// How much room the name of a keyval space needs.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_KVS_Get_name_length_max(length: Out<'_>) -> c_int {
+pub extern "C" fn PMI_KVS_Get_name_length_max(length: Out) -> c_int {
     number(length, |client| Ok(int(client.limits().job)))
 }
 
 /// How much room a key needs.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_KVS_Get_key_length_max(length: Out<'_>) -> c_int {
+pub extern "C" fn PMI_KVS_Get_key_length_max(length: Out) -> c_int {
     number(length, |client| Ok(int(client.limits().key)))
 }
 
 /// How much room a value needs.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_KVS_Get_value_length_max(length: Out<'_>) -> c_int {
+pub extern "C" fn PMI_KVS_Get_value_length_max(length: Out) -> c_int {
     number(length, |client| Ok(int(client.limits().value)))
 }
 
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn PMI_KVS_Get(
             (key, room(value, length).ok_or(ERR_INVALID_LENGTH)?)
         };
         let found = client()?.get(key)?.ok_or(FAIL)?;
-        set_text(room, &found, ERR_INVALID_LENGTH)
+        set_text(&room, &found, ERR_INVALID_LENGTH)
     })
 }
 
@@ -174,8 +174,8 @@ unsafe fn next_pair(
     let pair = client()?.entry(*next)?;
     let is_end = pair.is_none();
     let (key, value) = pair.unwrap_or_default();
-    set_text(key_room, &key, ERR_INVALID_KEY_LENGTH)?;
-    set_text(value_room, &value, ERR_INVALID_VAL_LENGTH)?;
+    set_text(&key_room, &key, ERR_INVALID_KEY_LENGTH)?;
+    set_text(&value_room, &value, ERR_INVALID_VAL_LENGTH)?;
     *next += usize::from(!is_end);
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! functions are here because programs are linked with them.
 
 use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
 use std::ptr;
 
 use pmi_client::c::{
@@ -17,9 +16,9 @@ use crate::jobs::Keyval;
 pub extern "C" fn PMI_Parse_option(
     num_args: c_int,
     args: *mut *mut c_char,
-    num_parsed: Out<'_>,
-    keyvalp: Out<'_, *mut Keyval>,
-    size: Out<'_>,
+    num_parsed: Out,
+    keyvalp: Out<*mut Keyval>,
+    size: Out,
 ) -> c_int {
     code(|| {
         if num_args < 1 {
@@ -39,8 +38,8 @@ pub extern "C" fn PMI_Parse_option(
 pub extern "C" fn PMI_Args_to_keyval(
     argcp: *mut c_int,
     argvp: *mut *mut *mut c_char,
-    keyvalp: Out<'_, *mut Keyval>,
-    size: Out<'_>,
+    keyvalp: Out<*mut Keyval>,
+    size: Out,
 ) -> c_int {
     code(|| {
         if argcp.is_null() || argvp.is_null() {
@@ -58,19 +57,27 @@ pub extern "C" fn PMI_Free_keyvals(keyvalp: *mut Keyval, size: c_int) -> c_int {
 }
 
 /// Describes all options: an empty text.
+///
+/// # Safety
+/// `length` is NULL or points to the number of characters for which `text` has room.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_options(text: Out<'_, c_char>, length: Option<&mut c_int>) -> c_int {
+pub unsafe extern "C" fn PMI_Get_options(text: Out<c_char>, length: *mut c_int) -> c_int {
     code(|| {
-        let (first, length) = (text.ok_or(ERR_INVALID_ARG)?, length.ok_or(ERR_INVALID_LENGTH)?);
-        if *length < 0 {
+        let first = text.ok_or(ERR_INVALID_ARG)?;
+        if length.is_null() {
             return Err(ERR_INVALID_LENGTH);
         }
-        let is_short = *length < 1;
-        *length = 1;
-        if is_short {
+        // SAFETY: not NULL, and the caller vouches for the number.
+        let room = unsafe { length.read() };
+        if room < 0 {
+            return Err(ERR_INVALID_LENGTH);
+        }
+        // SAFETY: as above.
+        unsafe { length.write(1) }
+        if room == 0 {
             return Err(ERR_NOMEM);
         }
-        *first = MaybeUninit::new(0);
+        first.write(0);
         Ok(())
     })
 }

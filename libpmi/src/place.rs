@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use pmi_client::c::{
-    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, connect, int, room, set, set_text,
-    text,
+    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, Room, code, connect, int, room, set,
+    set_text, text,
 };
 use pmi_client::{Client, Version};
 
@@ -14,7 +14,7 @@ use crate::{client, state};
 
 /// Connects; a second call without a finalize between changes nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Init(spawned: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Init(spawned: Out) -> c_int {
     code(|| {
         let spawned = spawned.ok_or(ERR_INVALID_ARG)?;
         let mut state = state();
@@ -29,7 +29,7 @@ pub extern "C" fn PMI_Init(spawned: Out<'_>) -> c_int {
 
 /// Whether there is a connection.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Initialized(initialized: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Initialized(initialized: Out) -> c_int {
     code(|| set(initialized, state().is_some().into(), ERR_INVALID_ARG))
 }
 
@@ -66,25 +66,25 @@ pub unsafe extern "C" fn PMI_Abort(exit_code: c_int, error_msg: *const c_char) -
 
 /// How many ranks the job has.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_size(size: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_size(size: Out) -> c_int {
     number(size, |client| Ok(int(client.place().size)))
 }
 
 /// The rank of this process.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_rank(rank: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_rank(rank: Out) -> c_int {
     number(rank, |client| Ok(int(client.place().rank)))
 }
 
 /// How many processes there could be, or -1.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_universe_size(size: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_universe_size(size: Out) -> c_int {
     number(size, |client| Ok(client.universe_size()?.map_or(-1, int)))
 }
 
 /// Which of the job's programs this is.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_appnum(appnum: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_appnum(appnum: Out) -> c_int {
     number(appnum, |client| Ok(client.place().appnum))
 }
 
@@ -96,7 +96,7 @@ pub extern "C" fn PMI_Barrier() -> c_int {
 
 /// How many ranks are on this node.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_clique_size(size: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_clique_size(size: Out) -> c_int {
     number(size, |client| Ok(int(client.ranks_of_node()?.len())))
 }
 
@@ -110,12 +110,10 @@ pub unsafe extern "C" fn PMI_Get_clique_ranks(ranks: *mut c_int, length: c_int) 
         // SAFETY: the caller vouches for the room.
         let room = unsafe { room_or_code(ranks, length) }?;
         let found = client()?.ranks_of_node()?;
-        if found.len() > room.len() {
+        if found.len() > room.count() {
             return Err(ERR_INVALID_LENGTH);
         }
-        for (to, rank) in room.iter_mut().zip(found) {
-            to.write(int(rank));
-        }
+        room.fill(found.into_iter().map(int));
         Ok(())
     })
 }
@@ -142,7 +140,7 @@ pub unsafe extern "C" fn PMI_Get_kvs_domain_id(id_str: *mut c_char, length: c_in
 
 /// How much room a name needs.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI_Get_id_length_max(length: Out<'_>) -> c_int {
+pub extern "C" fn PMI_Get_id_length_max(length: Out) -> c_int {
     number(length, |client| Ok(int(client.limits().job)))
 }
 
@@ -159,7 +157,7 @@ pub extern "C" fn MPD_Signal_rank(rank: c_int, signal: c_int) -> c_int {
 }
 
 /// Writes a number of the client where C wants it.
-pub(crate) fn number(out: Out<'_>, find: impl FnOnce(&Client) -> Result<c_int, c_int>) -> c_int {
+pub(crate) fn number(out: Out, find: impl FnOnce(&Client) -> Result<c_int, c_int>) -> c_int {
     code(|| {
         let out = out.ok_or(ERR_INVALID_ARG)?;
         out.write(find(&*client()?)?);
@@ -175,7 +173,7 @@ pub(crate) unsafe fn name(to: *mut c_char, length: c_int) -> c_int {
     code(|| {
         // SAFETY: the caller vouches for the room.
         let room = unsafe { room_or_code(to, length) }?;
-        set_text(room, &client()?.place().job, ERR_INVALID_LENGTH)
+        set_text(&room, &client()?.place().job, ERR_INVALID_LENGTH)
     })
 }
 
@@ -183,10 +181,7 @@ pub(crate) unsafe fn name(to: *mut c_char, length: c_int) -> c_int {
 ///
 /// # Safety
 /// As of [`room`].
-unsafe fn room_or_code<'a, T>(
-    first: *mut T,
-    length: c_int,
-) -> Result<&'a mut [std::mem::MaybeUninit<T>], c_int> {
+unsafe fn room_or_code<T>(first: *mut T, length: c_int) -> Result<Room<T>, c_int> {
     if length <= 0 {
         return Err(if first.is_null() { ERR_INVALID_ARG } else { ERR_INVALID_LENGTH });
     }

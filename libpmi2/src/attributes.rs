@@ -1,7 +1,6 @@
 //! Attributes of the node and of the job, as texts and as numbers.
 
 use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
 
 use pmi_client::c::{
     ERR_INVALID_ARG, ERR_INVALID_KEY, ERR_INVALID_LENGTH, ERR_INVALID_VAL, ERR_INVALID_VAL_LENGTH,
@@ -19,7 +18,7 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttr(
     name: *const c_char,
     value: *mut c_char,
     valuelen: c_int,
-    found: Out<'_>,
+    found: Out,
     waitfor: c_int,
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.node_attribute(name, waitfor != 0)?);
@@ -36,8 +35,8 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
     name: *const c_char,
     array: *mut c_int,
     arraylen: c_int,
-    outlen: Out<'_>,
-    found: Out<'_>,
+    outlen: Out,
+    found: Out,
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.node_attribute(name, false)?);
     // SAFETY: the caller vouches for text and room.
@@ -67,7 +66,7 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttr(
     name: *const c_char,
     value: *mut c_char,
     valuelen: c_int,
-    found: Out<'_>,
+    found: Out,
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
@@ -83,8 +82,8 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
     name: *const c_char,
     array: *mut c_int,
     arraylen: c_int,
-    outlen: Out<'_>,
-    found: Out<'_>,
+    outlen: Out,
+    found: Out,
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
@@ -99,7 +98,7 @@ type Found = Result<Option<Vec<u8>>, c_int>;
 unsafe fn tell(
     name: *const c_char,
     value: (*mut c_char, c_int),
-    found: Out<'_>,
+    found: Out,
     find: impl FnOnce(&[u8]) -> Found,
 ) -> Outcome {
     // SAFETY: the caller vouches for text and room.
@@ -111,7 +110,7 @@ unsafe fn tell(
     let room = room.ok_or(ERR_INVALID_VAL_LENGTH)?;
     let value = find(name)?;
     is_found.write(value.is_some().into());
-    value.map_or(Ok(()), |value| set_text(room, &value, ERR_INVALID_VAL_LENGTH))
+    value.map_or(Ok(()), |value| set_text(&room, &value, ERR_INVALID_VAL_LENGTH))
 }
 
 /// # Safety
@@ -119,8 +118,8 @@ unsafe fn tell(
 unsafe fn tell_numbers(
     name: *const c_char,
     array: (*mut c_int, c_int),
-    outlen: Out<'_>,
-    found: Out<'_>,
+    outlen: Out,
+    found: Out,
     find: impl FnOnce(&[u8]) -> Found,
 ) -> Outcome {
     // SAFETY: the caller vouches for text and room.
@@ -135,13 +134,11 @@ unsafe fn tell_numbers(
     is_found.write(value.is_some().into());
     length.write(0);
     let numbers = numbers(&value.unwrap_or_default()).ok_or(FAIL)?;
-    if numbers.len() > room.len() {
+    if numbers.len() > room.count() {
         return Err(ERR_INVALID_LENGTH);
     }
-    for (to, &number) in room.iter_mut().zip(&numbers) {
-        *to = MaybeUninit::new(number);
-    }
     length.write(int(numbers.len()));
+    room.fill(numbers);
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! What reaches beyond the own job: names, other jobs, and jobs that are spawned.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::mem::MaybeUninit;
 
-use pmi_client::c::{ERR_INVALID_ARG, ERR_INVALID_LENGTH, array, code, int, room, set_text, text};
+use pmi_client::c::{
+    ERR_INVALID_ARG, ERR_INVALID_LENGTH, Room, array, code, int, room, set_text, text,
+};
 use pmi_client::{Pair, SpawnCommand, SpawnRequest};
 
 use crate::client;
@@ -82,10 +83,10 @@ pub unsafe extern "C" fn PMI2_Job_Spawn(
         // SAFETY: the caller vouches for the rooms, or there are none.
         let (id, errors) = unsafe { (room(jobId, jobIdSize), room(errors, int(total))) };
         if let Some(room) = errors {
-            tell(room, &spawned.codes);
+            tell(&room, &spawned.codes);
         }
         id.map_or(Ok(()), |room| {
-            set_text(room, spawned.job.as_deref().unwrap_or_default(), ERR_INVALID_LENGTH)
+            set_text(&room, spawned.job.as_deref().unwrap_or_default(), ERR_INVALID_LENGTH)
         })
     })
 }
@@ -153,7 +154,7 @@ pub unsafe extern "C" fn PMI2_Nameserv_lookup(
             return Err(ERR_INVALID_ARG);
         }
         let room = room.ok_or(ERR_INVALID_LENGTH)?;
-        set_text(room, &client()?.lookup(service)?, ERR_INVALID_LENGTH)
+        set_text(&room, &client()?.lookup(service)?, ERR_INVALID_LENGTH)
     })
 }
 
@@ -173,12 +174,9 @@ pub unsafe extern "C" fn PMI2_Nameserv_unpublish(
     })
 }
 
-/// A code for each process; those that nothing was said of were started.
-fn tell(room: &mut [MaybeUninit<c_int>], codes: &[i32]) {
-    let codes = codes.iter().copied().chain(std::iter::repeat(0));
-    for (to, code) in room.iter_mut().zip(codes) {
-        to.write(code);
-    }
+/// A code for each process; the processes without a code were started.
+fn tell(room: &Room<c_int>, codes: &[i32]) {
+    room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
 }
 
 /// # Safety

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMI2_KVS_Get(
     key: *const c_char,
     value: *mut c_char,
     maxvalue: c_int,
-    vallen: Out<'_>,
+    vallen: Out,
 ) -> c_int {
     code(|| {
         // SAFETY: the caller vouches for texts and room.
@@ -49,13 +49,13 @@ pub unsafe extern "C" fn PMI2_KVS_Get(
         if value.is_null() {
             return Err(ERR_INVALID_VAL);
         }
-        let room = room.filter(|room| !room.is_empty()).ok_or(ERR_INVALID_VAL_LENGTH)?;
+        let room = room.filter(|room| room.count() > 0).ok_or(ERR_INVALID_VAL_LENGTH)?;
         let job = job.filter(|job| !job.is_empty());
         let source = Source { job, rank: u32::try_from(src_pmi_id).ok() };
         let found = client()?.get_from(source, key)?.ok_or(FAIL)?;
-        let fits = found.len().min(room.len() - 1);
+        let fits = found.len().min(room.count() - 1);
         length.write(if fits == found.len() { int(fits) } else { -int(found.len() + 1) });
-        set_text(room, &found[..fits], FAIL)
+        set_text(&room, &found[..fits], FAIL)
     })
 }
 
@@ -66,8 +66,8 @@ pub unsafe extern "C" fn PMI2_KVS_Get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIX_Ring(
     value: *const c_char,
-    rank: Out<'_>,
-    ranks: Out<'_>,
+    rank: Out,
+    ranks: Out,
     left: *mut c_char,
     right: *mut c_char,
     maxvalue: c_int,
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn PMIX_Ring(
             return Err(ERR_INVALID_ARG);
         };
         let ring = client()?.ring(value)?;
-        set_text(left, &ring.left, ERR_INVALID_LENGTH)?;
-        set_text(right, &ring.right, ERR_INVALID_LENGTH)?;
+        set_text(&left, &ring.left, ERR_INVALID_LENGTH)?;
+        set_text(&right, &ring.right, ERR_INVALID_LENGTH)?;
         rank.write(int(ring.place));
         ranks.write(int(ring.size));
         Ok(())

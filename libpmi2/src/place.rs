@@ -14,12 +14,7 @@ use crate::{client, state};
 
 /// Connects; a second call without a finalize between changes nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI2_Init(
-    spawned: Out<'_>,
-    size: Out<'_>,
-    rank: Out<'_>,
-    appnum: Out<'_>,
-) -> c_int {
+pub extern "C" fn PMI2_Init(spawned: Out, size: Out, rank: Out, appnum: Out) -> c_int {
     code(|| {
         let (Some(spawned), Some(size), Some(rank), Some(appnum)) = (spawned, size, rank, appnum)
         else {
@@ -90,13 +85,13 @@ pub unsafe extern "C" fn PMI2_Job_GetId(jobid: *mut c_char, jobid_size: c_int) -
         }
         // SAFETY: the caller vouches for the room.
         let room = unsafe { room(jobid, jobid_size) }.ok_or(ERR_INVALID_LENGTH)?;
-        set_text(room, &client()?.place().job, ERR_INVALID_LENGTH)
+        set_text(&room, &client()?.place().job, ERR_INVALID_LENGTH)
     })
 }
 
 /// The rank of this process.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI2_Job_GetRank(rank: Out<'_>) -> c_int {
+pub extern "C" fn PMI2_Job_GetRank(rank: Out) -> c_int {
     code(|| {
         let rank = rank.ok_or(ERR_INVALID_ARG)?;
         set(Some(rank), int(client()?.place().rank), ERR_INVALID_ARG)
@@ -105,7 +100,7 @@ pub extern "C" fn PMI2_Job_GetRank(rank: Out<'_>) -> c_int {
 
 /// How many ranks are on this node.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI2_Info_GetSize(size: Out<'_>) -> c_int {
+pub extern "C" fn PMI2_Info_GetSize(size: Out) -> c_int {
     code(|| {
         let size = size.ok_or(ERR_INVALID_ARG)?;
         set(Some(size), int(client()?.ranks_of_node()?.len()), ERR_INVALID_ARG)

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use mpd_proto::frame::{self, InvalidFrame};
-use mpd_proto::message::{ConsoleReply, HostedPart, Opening, RingRequest, VERSION};
-use mpd_proto::ring::DaemonName;
+use mpd_proto::message::{ConsoleReply, Opening, RingRequest, VERSION};
 
 use crate::conn::{Conn, Filled};
+use crate::rings::Door;
 use crate::rundir::{RunDir, RunDirError};
 
 /// How long a daemon may take to answer what it knows itself.
@@ -17,12 +17,12 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// Nobody serves that directory.
-    #[error(
-        "no daemon is running with {path}; start one with 'mpd --daemon', or a ring with 'mpdboot'"
-    )]
+    #[error("no daemon is running with {path}{}", instead(.private))]
     NoDaemon {
         /// The directory.
         path: String,
+        /// The processes that began private rings there.
+        private: Vec<u32>,
     },
     /// The directory is not to be trusted.
     #[error(transparent)]
@@ -49,6 +49,22 @@ pub enum ConsoleError {
     Refused(String),
 }
 
+/// Most private jobs that an error names.
+const MAX_NAMED: usize = 8;
+
+/// What there is instead of a daemon, else how to start one.
+fn instead(private: &[u32]) -> String {
+    if private.is_empty() {
+        return "; start one with 'mpd --daemon', or a ring with 'mpdboot'".to_owned();
+    }
+    let mut names: Vec<String> =
+        private.iter().take(MAX_NAMED).map(|owner| format!("p{owner}")).collect();
+    if private.len() > MAX_NAMED {
+        names.push("…".to_owned());
+    }
+    format!("; jobs run here without one ({}): see 'mpdlistjobs'", names.join(", "))
+}
+
 /// A connection to the daemon of this host.
 #[derive(Debug)]
 pub struct Console {
@@ -62,9 +78,11 @@ impl Console {
     /// # Errors
     /// [`ConsoleError`].
     pub fn open(rundir: &RunDir, opening: &Opening) -> Result<Self, ConsoleError> {
-        let Some(mut conn) = rundir.connect()? else {
-            return Err(ConsoleError::NoDaemon { path: rundir.path().display().to_string() });
-        };
+        Self::enter(&Door::Standing(rundir.clone()), opening)
+    }
+
+    fn enter(door: &Door, opening: &Opening) -> Result<Self, ConsoleError> {
+        let Some(mut conn) = door.connect()? else { return Err(door.nobody()) };
         conn.send(opening);
         conn.flush_blocking()?;
         Ok(Self { conn, closed: false })
@@ -75,7 +93,15 @@ impl Console {
     /// # Errors
     /// [`ConsoleError`].
     pub fn ask(rundir: &RunDir, request: RingRequest) -> Result<Self, ConsoleError> {
-        Self::open(rundir, &Opening::Ring { version: VERSION, request })
+        Self::ask_at(&Door::Standing(rundir.clone()), request)
+    }
+
+    /// The same of any daemon.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub fn ask_at(door: &Door, request: RingRequest) -> Result<Self, ConsoleError> {
+        Self::enter(door, &Opening::Ring { version: VERSION, request })
     }
 
     /// The next answer; a refusal is an error. Waits at most `patience`, for ever if that is `None`.
@@ -109,28 +135,6 @@ impl Console {
         }
     }
 }
-
-/// What runs in the ring of the daemon of `rundir`: that daemon, the parts as they come, and live members that did not
-/// answer. Waits at most `patience` for each of its answers.
-///
-/// # Errors
-/// [`ConsoleError`].
-pub fn jobs(rundir: &RunDir, patience: Duration) -> Result<Jobs, ConsoleError> {
-    let mut console = Console::ask(rundir, RingRequest::Jobs)?;
-    let mut all = Vec::new();
-    loop {
-        let ConsoleReply::Jobs { me, jobs, missing, more } = console.answer(Some(patience))? else {
-            return Err(ConsoleError::Unfit);
-        };
-        all.extend(jobs);
-        if !more {
-            return Ok((me, all, missing));
-        }
-    }
-}
-
-/// See [`jobs`].
-pub type Jobs = (DaemonName, Vec<HostedPart>, Vec<DaemonName>);
 
 impl AsFd for Console {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -1,70 +1,68 @@
-//! System V objects that a job leaves behind, and what bears the key of one of its groups.
+//! System V objects: which exist, and the removal of those that a job left.
 //!
-//! They do not die with their maker, and the kernel does not say which job an object belongs to. So the
-//! manager keeps the process ids of its job. At the end it removes, of the user's objects that did not
-//! exist before the job, those whose creator or last user was a process of the job and that nobody is
-//! attached to. Objects of other jobs of the same user stay. What bears the key of one of the job's groups
-//! goes in any case, files of shared memory, too; of others, see [`crate::shm`].
+//! They do not die with their maker. [`Known`] decide which were made by the job. What bears the key of one
+//! of the job's groups goes in any case, files of shared memory, too; of others, see [`crate::shm`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use mpd_proto::leftovers::{Before, Kind, Known, Object, Reason, State, Use};
 use mpd_proto::placement::GroupKey;
 use nix::unistd::geteuid;
 
-use crate::raw::{SystemV, remove_system_v, semaphore_pid};
+use crate::raw::{remove_system_v, semaphore_pid};
 use crate::shm::{files, remove};
 
-/// What existed before the job, by kind: never touched.
-#[derive(Debug, Default)]
-pub struct Baseline {
-    ids: BTreeMap<&'static str, BTreeSet<i32>>,
+const KINDS: [Kind; 3] = [Kind::Memory, Kind::Semaphores, Kind::Messages];
+
+/// Most semaphores of a set that are asked for their last user; the kernel's usual bound.
+const MAX_MEMBERS: i32 = 32_000;
+
+/// The objects that exist now.
+pub fn existing() -> Before {
+    let ids = |kind| table(kind).into_iter().map(|row| row.id).collect();
+    Before {
+        memory: ids(Kind::Memory),
+        semaphores: ids(Kind::Semaphores),
+        messages: ids(Kind::Messages),
+    }
 }
 
-const KINDS: [(&str, SystemV); 3] =
-    [("shm", SystemV::Memory), ("sem", SystemV::Semaphores), ("msg", SystemV::Messages)];
-
-impl Baseline {
-    /// Notes the System V objects that exist now.
-    pub fn take() -> Self {
-        let ids =
-            KINDS.map(|(name, _)| (name, table(name).into_iter().map(|row| row.id).collect()));
-        Self { ids: ids.into() }
-    }
-
-    /// Removes the System V objects that processes `of_job` made or used, see the module.
-    pub fn sweep(&self, of_job: &BTreeSet<u32>) {
-        for (name, kind) in KINDS {
-            let before = self.ids.get(name);
-            for row in table(name) {
-                let new = before.is_none_or(|ids| !ids.contains(&row.id));
-                let ours = new && row.uid == geteuid().as_raw() && row.belongs(kind, of_job);
-                if ours && let Err(e) = remove_system_v(kind, row.id) {
-                    log::debug!("System V {name} {}: {e}", row.id);
-                }
+/// Removes the System V objects that are the job's by these notes. Gives how many of them are kept because a
+/// process is attached.
+pub fn sweep(notes: &Known) -> usize {
+    let uid = geteuid().as_raw();
+    let mut attached = 0;
+    for row in KINDS.into_iter().flat_map(table) {
+        // Which process used a semaphore is asked only where it may matter.
+        let object = if row.users == [uid; 2] { row.object() } else { continue };
+        match notes.judge(&object, uid) {
+            Ok(()) => row.remove(),
+            Err(kept) if kept.is_doubtful => {
+                attached += usize::from(kept.reason == Reason::Attached);
+                log::info!("{} {} stays: {}", row.kind, row.id, kept.reason);
             }
+            Err(kept) => log::debug!("{} {} stays: {}", row.kind, row.id, kept.reason),
         }
     }
+    attached
 }
 
 /// Removes the user's objects that are called by the keys of `groups`: System V objects, and shared
 /// memory and semaphores of POSIX whose name begins so. To be called when no process of the groups lives.
-pub fn sweep_groups(groups: &BTreeSet<GroupKey>) {
+pub fn sweep_groups(groups: &[GroupKey]) {
     if groups.is_empty() {
         return;
     }
     let uid = geteuid().as_raw();
     let keys: BTreeSet<i64> = groups.iter().map(|group| group.number().into()).collect();
-    for (name, kind) in KINDS {
-        for row in table(name).iter().filter(|row| row.uid == uid && keys.contains(&row.key)) {
-            if let Err(e) = remove_system_v(kind, row.id) {
-                log::debug!("System V {name} {}: {e}", row.id);
-            }
-        }
-    }
-    let names: BTreeSet<String> = groups.iter().map(GroupKey::to_string).collect();
+    let objects = KINDS.into_iter().flat_map(table);
+    objects
+        .filter(|row| row.users[0] == uid && keys.contains(&row.key))
+        .for_each(|row| row.remove());
+    let names: BTreeSet<String> = groups.iter().map(|group| group.name()).collect();
     for (path, metadata) in files() {
         if metadata.uid() == uid && key_in(&path).is_some_and(|name| names.contains(&name)) {
             remove(&path);
@@ -72,9 +70,14 @@ pub fn sweep_groups(groups: &BTreeSet<GroupKey>) {
     }
 }
 
-/// What can be the text of a [`GroupKey`] at the beginning of the name of a file in `/dev/shm`.
+/// The keys of all System V objects there are.
+pub fn keys_in_use() -> BTreeSet<i64> {
+    KINDS.into_iter().flat_map(table).map(|row| row.key).collect()
+}
+
+/// What can be the name of a [`GroupKey`] at the beginning of the name of a file in `/dev/shm`.
 fn key_in(path: &Path) -> Option<String> {
-    const LENGTH: usize = "mpd-00000000".len();
+    const LENGTH: usize = "mpd-0123456789abcdef".len();
     let name = path.file_name()?.to_str()?;
     // A POSIX semaphore is a file, too.
     let name = name.strip_prefix("sem.").unwrap_or(name);
@@ -84,48 +87,104 @@ fn key_in(path: &Path) -> Option<String> {
 /// A row of `/proc/sysvipc/*`.
 #[derive(Debug)]
 struct Row {
+    kind: Kind,
     id: i32,
     key: i64,
-    uid: u32,
+    /// Owner and creator.
+    users: [u32; 2],
     /// Members of a semaphore set.
     members: i32,
     attached: u64,
-    pids: Vec<u32>,
+    /// Process ids by the names of their columns in the table; 0 for those that it does not have.
+    creator: u32,
+    sender: u32,
+    receiver: u32,
+    /// Seconds since 1970, likewise.
+    changed: u64,
+    operated: u64,
+    sent: u64,
+    received: u64,
 }
 
 impl Row {
-    fn belongs(&self, kind: SystemV, of_job: &BTreeSet<u32>) -> bool {
-        let known = self.pids.iter().any(|pid| of_job.contains(pid));
-        match kind {
-            SystemV::Memory => known && self.attached == 0,
-            SystemV::Messages => known,
-            SystemV::Semaphores => (0..self.members.min(1024))
-                .filter_map(|n| semaphore_pid(self.id, n).ok())
-                .any(|pid| of_job.contains(&pid)),
+    fn object(&self) -> Object {
+        let state = match self.kind {
+            Kind::Memory => State::Memory {
+                made: Use { pid: self.creator, at: self.changed },
+                attached: self.attached,
+            },
+            // To set a semaphore is a use of it, and changes the time of change alone.
+            Kind::Semaphores => State::Semaphores {
+                pids: self.semaphore_pids(),
+                at: self.operated.max(self.changed),
+            },
+            Kind::Messages => State::Messages {
+                sent: Use { pid: self.sender, at: self.sent },
+                received: Use { pid: self.receiver, at: self.received },
+            },
+        };
+        Object { id: self.id, users: self.users, state }
+    }
+
+    /// The last user of each semaphore of a set that has one.
+    fn semaphore_pids(&self) -> Option<Vec<u32>> {
+        if self.members > MAX_MEMBERS {
+            return None;
+        }
+        let mut pids = BTreeSet::new();
+        for number in 0..self.members {
+            pids.insert(semaphore_pid(self.id, number).ok()?);
+        }
+        pids.remove(&0);
+        Some(pids.into_iter().collect())
+    }
+
+    fn remove(&self) {
+        match remove_system_v(self.kind, self.id) {
+            Ok(()) => log::debug!("{} {} of the job removed", self.kind, self.id),
+            Err(e) => log::info!("{} {} stays: {e}", self.kind, self.id),
         }
     }
 }
 
+/// What the kernel calls a kind: its table, and the column of the id.
+const fn names(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Memory => ("shm", "shmid"),
+        Kind::Semaphores => ("sem", "semid"),
+        Kind::Messages => ("msg", "msqid"),
+    }
+}
+
 /// Reads one of the kernel's three tables; columns are found by the names in its first line.
-fn table(name: &str) -> Vec<Row> {
+fn table(kind: Kind) -> Vec<Row> {
+    let (name, id_column) = names(kind);
     let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
-    let id_column = if name == "msg" { "msqid".to_owned() } else { format!("{name}id") };
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let number = |column: &str| {
             let at = columns.iter().position(|c| *c == column)?;
             fields.get(at)?.parse::<i64>().ok()
         };
-        let pids = ["cpid", "lpid", "lspid", "lrpid"];
+        let small = |column| number(column).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let large = |column| number(column).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let user = |column| u32::try_from(number(column)?).ok();
         Some(Row {
-            id: i32::try_from(number(&id_column)?).ok()?,
+            kind,
+            id: i32::try_from(number(id_column)?).ok()?,
             key: number("key")?,
-            uid: u32::try_from(number("uid")?).ok()?,
+            users: [user("uid")?, user("cuid")?],
             members: number("nsems").and_then(|n| i32::try_from(n).ok()).unwrap_or(0),
-            attached: number("nattch").and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
-            pids: pids.iter().filter_map(|c| u32::try_from(number(c)?).ok()).collect(),
+            attached: large("nattch"),
+            creator: small("cpid"),
+            sender: small("lspid"),
+            receiver: small("lrpid"),
+            changed: large("ctime"),
+            operated: large("otime"),
+            sent: large("stime"),
+            received: large("rtime"),
         })
     };
     lines.filter_map(row).collect()
@@ -138,19 +197,30 @@ mod tests {
 
     #[test]
     fn the_tables_of_the_kernel_can_be_read() {
-        for (name, _) in KINDS {
+        for kind in KINDS {
+            let (name, id_column) = names(kind);
             let text = fs::read_to_string(format!("/proc/sysvipc/{name}")).unwrap();
-            assert_eq!(table(name).len(), text.lines().count() - 1, "{name}: {text}");
+            let columns: Vec<&str> =
+                text.lines().next().unwrap().split_ascii_whitespace().collect();
+            let own: &[&str] = match kind {
+                Kind::Memory => &["cpid", "nattch"],
+                Kind::Semaphores => &["nsems", "otime"],
+                Kind::Messages => &["lspid", "lrpid", "stime", "rtime"],
+            };
+            for column in ["key", id_column, "uid", "cuid", "ctime"].iter().chain(own) {
+                assert!(columns.contains(column), "{column} in {text}");
+            }
         }
-        assert_eq!(Baseline::take().ids.len(), 3);
     }
 
     #[test]
     fn of_a_groups_names_in_dev_shm_those_that_begin_with_its_key_are_its_own() {
-        let key = |name| key_in(&Path::new(SHM).join(name));
-        for name in ["mpd-0001e240", "mpd-0001e240.second", "sem.mpd-0001e240"] {
-            assert_eq!(key(name).as_deref(), Some("/mpd-0001e240"));
+        let key = |name: &str| key_in(&Path::new(SHM).join(name));
+        let ours = GroupKey::new(0x1_e240, 1).name();
+        for name in [&ours[1..], &format!("{}.second", &ours[1..]), &format!("sem.{}", &ours[1..])]
+        {
+            assert_eq!(key(name).as_ref(), Some(&ours));
         }
-        assert_eq!(key("mpd-0001"), None);
+        assert_eq!(key("mpd-0001e240"), None);
     }
 }

@@ -8,10 +8,12 @@
 mod tests;
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use crypto::rand::SystemRandom;
@@ -20,6 +22,7 @@ use mpd_proto::channel::{Key, KeyText};
 use nix::libc;
 use nix::unistd::{User, geteuid};
 
+use crate::logging::plain;
 use crate::random;
 
 /// Variable that names the key file.
@@ -67,8 +70,16 @@ pub enum KeyFileError {
     #[error("'{0}' cannot be the name of a ring: letters, digits and . _ - : can stand in it")]
     RingName(String),
     /// The home directory is not known.
-    #[error("no home directory is known; set HOME")]
+    #[error("no home directory is known for the key file; {ELSEWHERE}")]
     NoHome,
+    /// The file cannot be read or made where it belongs.
+    #[error("{path}: {}; {ELSEWHERE}", plain(.error))]
+    Place {
+        /// The key file.
+        path: String,
+        /// The system's words.
+        error: io::Error,
+    },
     /// The system refuses.
     #[error("{path}: {error}")]
     System {
@@ -78,6 +89,9 @@ pub enum KeyFileError {
         error: io::Error,
     },
 }
+
+/// What to do if the place of the key file cannot be used.
+const ELSEWHERE: &str = "name another key file with --key or MPD_KEY_FILE";
 
 /// What is wrong with a key file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -167,7 +181,7 @@ impl KeyFile {
     /// # Errors
     /// [`KeyFileError`].
     pub fn load(&self) -> Result<Option<KeyText>, KeyFileError> {
-        let Some(text) = read_private(&self.path)? else { return Ok(None) };
+        let Some(text) = read_private(&self.path).map_err(with_advice)? else { return Ok(None) };
         let key = KeyText::parse(text).map_err(|e| refused(&self.path, Problem::Text(e)))?;
         Ok(Some(key))
     }
@@ -192,7 +206,7 @@ impl KeyFile {
         if let Some(key) = self.load()? {
             return Ok((key, Origin::Found));
         }
-        let created = self.create(text).map_err(|error| system(&self.path, error))?;
+        let created = self.create(text).map_err(|error| with_advice(system(&self.path, error)))?;
         let origin = if created { Origin::Created } else { Origin::Found };
         match self.load()? {
             Some(key) => Ok((key, origin)),
@@ -208,6 +222,9 @@ impl KeyFile {
             && !directory.exists()
         {
             DirBuilder::new().mode(0o755).create(directory)?;
+            // Whatever the mask of file modes takes from its owner.
+            let mode = fs::metadata(directory)?.permissions().mode();
+            fs::set_permissions(directory, Permissions::from_mode(mode | 0o700))?;
         }
         let mut name = self.temporary_prefix();
         name.push(format!("{}-{}", std::process::id(), random::hex128()?));
@@ -221,6 +238,8 @@ impl KeyFile {
     fn write_and_link(&self, temporary: &Path, text: &KeyText) -> io::Result<bool> {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
+        // Whatever the mask of file modes takes away.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(text.to_text().as_bytes())?;
         file.sync_all()?;
         let linked = fs::hard_link(temporary, &self.path);
@@ -384,6 +403,14 @@ fn refused(path: &Path, problem: Problem) -> KeyFileError {
 
 fn system(path: &Path, error: io::Error) -> KeyFileError {
     KeyFileError::System { path: path.display().to_string(), error }
+}
+
+/// The same error for a key file, which may be in another place.
+fn with_advice(error: KeyFileError) -> KeyFileError {
+    match error {
+        KeyFileError::System { path, error } => KeyFileError::Place { path, error },
+        other => other,
+    }
 }
 
 fn user_name(uid: u32) -> String {

@@ -10,6 +10,7 @@
 //! - All `unsafe` of the daemons and consoles is in `raw.rs`, but for the symbols that debuggers find in `mpirun`.
 
 pub mod addresses;
+pub mod alone;
 pub mod cgroup;
 pub mod clock;
 pub mod conn;
@@ -17,13 +18,17 @@ pub mod console;
 pub mod cpus;
 pub mod digest;
 pub mod farend;
+pub mod identity;
 mod inherited;
 pub mod input;
 pub mod ipc;
 pub mod keyfile;
+pub mod leftovers;
 pub mod link;
+pub mod listed;
 pub mod locate;
 pub mod logging;
+pub mod made;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
@@ -34,12 +39,15 @@ pub mod priority;
 pub mod pty;
 pub mod random;
 pub mod ringname;
+pub mod rings;
 pub mod rundir;
 pub mod screen;
 pub mod search;
 pub mod shm;
+pub mod siblings;
 pub mod signals;
 pub mod spawn;
+mod stat;
 mod status;
 pub mod sweep;
 pub mod tcp;
@@ -54,6 +62,7 @@ pub mod watch;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, close_inherited, ignore_signal, part_large_blocks, place_for_exec,
-    reserve_standard_descriptors, trim_memory,
+    adopt_inherited, close_inherited, close_standard, closed_at_start, ignore_signal,
+    part_large_blocks, place_for_exec, reserve_standard_descriptors, trim_memory,
+    with_enough_stack,
 };

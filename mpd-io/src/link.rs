@@ -10,7 +10,7 @@ use std::time::Duration;
 use crypto::rand::SystemRandom;
 use mpd_proto::Time;
 use mpd_proto::channel::handshake::{InitiatorOutput, Opening, ResponderOutput};
-use mpd_proto::channel::hello::HELLO;
+use mpd_proto::channel::hello::{HELLO, Mark};
 use mpd_proto::channel::{
     ChannelError, HandshakeError, Initiator, Instance, Key, KeyId, Opened, Opener, Purpose,
     Responder, Sealer,
@@ -42,6 +42,8 @@ pub enum Heard {
     /// A job link: the manager of this instance is wanted. Nothing more happens until
     /// [`Link::prove`], or the handshake's deadline.
     FindManager(Instance),
+    /// A first message that was made with the key. Nothing more happens until [`Link::admit`].
+    Hello(Mark),
     /// A frame of the peer.
     Frame(Vec<u8>),
 }
@@ -164,6 +166,17 @@ impl Link {
             Some(ResponderOutput::Close(error)) => Err(error.into()),
             _ => Err(stranger()),
         }
+    }
+
+    /// Goes on after [`Heard::Hello`], if that message is new.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn admit(&mut self, is_new: bool) -> Result<(), LinkError> {
+        if let Phase::Responding(responder) = &mut self.phase {
+            responder.admit(is_new, &SystemRandom::new());
+        }
+        self.advance(&mut Vec::new())
     }
 
     /// The bare connection, from which no byte was read but the hello, and on which none was written.
@@ -357,6 +370,10 @@ impl Link {
                 Phase::Responding(responder) => match responder.poll_output() {
                     Some(ResponderOutput::Send(flight)) => {
                         self.out.buffer().extend_from_slice(&flight);
+                        continue;
+                    }
+                    Some(ResponderOutput::Admit(mark)) => {
+                        heard.push(Heard::Hello(mark));
                         continue;
                     }
                     Some(ResponderOutput::FindManager(manager)) => {

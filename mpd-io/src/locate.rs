@@ -38,7 +38,8 @@ pub struct Program {
 pub fn program(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
-        let script = check(&directory.join(OsStr::from_bytes(&argset.program)))?;
+        let path = directory.join(OsStr::from_bytes(&argset.program));
+        let script = check(&path).map_err(|unusable| unusable.with_hint(source_hint(&path)))?;
         return Ok(Program { path: argset.program.clone(), script });
     }
     let mut found = None;
@@ -55,10 +56,45 @@ pub fn program(argset: &Argset) -> Result<Program, Unusable> {
             Err(e) => found = found.or(Some(e)),
         }
     }
-    Err(found.unwrap_or_else(|| {
-        let problem = "No such file or directory (in the search path)".to_owned();
-        Unusable { problem, missing: true }
-    }))
+    let here = directory.join(OsStr::from_bytes(&argset.program));
+    let source = source_hint(&here);
+    Err(match (found, source) {
+        (Some(unusable), source) => unusable.with_hint(source),
+        (None, source @ Some(_)) => not_in_path().with_hint(source),
+        (None, None) => not_in_path().with_hint(check(&here).is_ok().then(|| {
+            let name = String::from_utf8_lossy(&argset.program);
+            format!("write ./{name} for {name} in {}", directory.display())
+        })),
+    })
+}
+
+impl Unusable {
+    fn with_hint(mut self, hint: Option<String>) -> Self {
+        if let Some(hint) = hint {
+            self.problem += &format!("; {hint}");
+        }
+        self
+    }
+}
+
+fn not_in_path() -> Unusable {
+    let problem = "No such file or directory (in the search path)".to_owned();
+    Unusable { problem, missing: true }
+}
+
+/// What to do with a file that is source code by its name.
+fn source_hint(path: &Path) -> Option<String> {
+    let compiler = match path.extension()?.to_str()? {
+        "c" => "mpicc",
+        "C" | "cc" | "cp" | "cpp" | "cxx" | "c++" => "mpicxx",
+        "f" | "F" | "for" | "f77" | "f90" | "F90" | "f95" | "F95" | "f03" | "F03" | "f08"
+        | "F08" => "mpifort",
+        _ => return None,
+    };
+    let (name, program) = (path.file_name()?.to_str()?, path.file_stem()?.to_str()?);
+    let advice =
+        || format!("{name} is source code: compile it, as by {compiler} -o {program} {name}");
+    path.is_file().then(advice)
 }
 
 /// The program at a known place.
@@ -109,6 +145,12 @@ fn check(path: &Path) -> Result<bool, Unusable> {
     faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)
         .map_err(unusable)?;
     let start = beginning(path);
+    if start.starts_with(b"#!")
+        && start.split(|&b| b == b'\n').next().is_some_and(|l| l.ends_with(b"\r"))
+    {
+        let problem = "its lines end as on Windows (CRLF); convert it, as by sed -i 's/\\r$//'";
+        return Err(Unusable { problem: problem.to_owned(), missing: false });
+    }
     let Some(interpreter) = interpreter(&start) else {
         return Ok(!start.is_empty() && !start.contains(&0));
     };
@@ -181,6 +223,7 @@ mod tests {
         let dir = dir.path();
         file(dir, "good", "#!/bin/sh\n", 0o755);
         file(dir, "plain", "x", 0o644);
+        file(dir, "windows", "#!/bin/sh\r\necho\r\n", 0o755);
         file(dir, "orphan", "#!/no/such/interpreter -x\n", 0o755);
         fs::create_dir(dir.join("sub")).unwrap();
         let problem = |program: &str, search: &str| {
@@ -195,11 +238,43 @@ mod tests {
             problem("cpio-x", "/bin"),
             failed("No such file or directory (in the search path)", true)
         );
+        let beside = problem("good", "/bin").unwrap_err().0;
+        assert!(beside.contains("in the search path); write ./good for good in /"), "{beside}");
+        let windows = problem("./windows", "").unwrap_err();
+        assert!(windows.0.contains("CRLF") && !windows.1, "{windows:?}");
         assert_eq!(problem("./sub", ""), failed("Is a directory", false));
         let interpreter = "its interpreter /no/such/interpreter: No such file or directory";
         assert_eq!(problem("./orphan", ""), failed(interpreter, false));
         assert_eq!(problem("./good/x", ""), failed("Not a directory", true));
         assert_eq!(problem("./plain", ""), failed("Permission denied", false));
+    }
+
+    #[test]
+    fn source_code_is_to_be_compiled_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        for (name, mode, compiler) in
+            [("a.c", 0o644, "mpicc"), ("b.cpp", 0o755, "mpicxx"), ("d.f90", 0o644, "mpifort")]
+        {
+            file(dir, name, "int x;\n", mode);
+            let problem = program_of(dir, name, "/bin").unwrap_err().problem;
+            let advice = format!(
+                "{name} is source code: compile it, as by {compiler} -o {} {name}",
+                &name[..1]
+            );
+            assert_eq!(
+                problem,
+                format!("No such file or directory (in the search path); {advice}")
+            );
+            if mode == 0o644 {
+                let problem = program_of(dir, &format!("./{name}"), "").unwrap_err().problem;
+                assert_eq!(problem, format!("Permission denied; {advice}"));
+                let problem = program_of(dir, name, &dir.display().to_string()).unwrap_err();
+                assert_eq!(problem.problem, format!("Permission denied; {advice}"));
+            }
+        }
+        let absent = program_of(dir, "none.c", "/bin").unwrap_err().problem;
+        assert_eq!(absent, "No such file or directory (in the search path)");
     }
 
     fn program_of(directory: &Path, name: &str, search: &str) -> Result<Vec<u8>, Unusable> {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
@@ -45,8 +46,14 @@ impl Pidfd {
 
     /// Whether the process has ended.
     pub fn is_over(&self) -> bool {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits for the end of the process, at most that long. Says whether it has ended.
+    pub fn wait(&self, patience: Duration) -> bool {
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+        matches!(poll(&mut fds, patience), Ok(1..))
     }
 
     /// Sends it a signal.
@@ -94,6 +101,7 @@ mod tests {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         let pidfd = Pidfd::open(pid).unwrap();
         assert_eq!((pidfd.pid(), pidfd.is_over()), (Some(pid), false));
+        assert!(!pidfd.wait(Duration::from_millis(1)));
         pidfd.signal(libc::SIGKILL).unwrap();
         child.wait().unwrap();
         assert_eq!((pidfd.pid(), pidfd.is_over()), (None, true));

@@ -7,7 +7,15 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use mpd_proto::leftovers::Kind;
+
+mod start;
+
+pub(crate) use start::environment;
+pub use start::{closed_at_start, with_enough_stack};
 
 /// What the child does before exec, all prepared by the parent.
 #[derive(Debug)]
@@ -22,9 +30,13 @@ pub(crate) struct Plan<'a> {
     pub(crate) directory: Option<&'a CStr>,
     /// (descriptor here, number there); numbers there are 0, 1, 2 … without gaps.
     pub(crate) descriptors: &'a [(RawFd, RawFd)],
+    /// Which of 0, 1 and 2 are closed after all.
+    pub(crate) closed: [bool; 3],
     /// Kernel number, soft, hard.
     pub(crate) limits: &'a [(u8, u64, u64)],
     pub(crate) umask: Option<u32>,
+    /// Its niceness, if it may have that; none: as the parent.
+    pub(crate) niceness: Option<c_int>,
     /// The CPUs that it may use, a bit for each; empty: as the parent.
     pub(crate) cpus: &'a [c_ulong],
     pub(crate) company: Company,
@@ -222,6 +234,9 @@ unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) ->
     result
 }
 
+/// The number of the last real-time signal.
+const LAST_SIGNAL: c_int = 64;
+
 /// The child's half. Async-signal-safe calls only; see the module.
 unsafe extern "C" fn child_entry(plan: *mut libc::c_void) -> ! {
     // SAFETY: `vfork_call` passes its Plan, alive and untouched by the suspended parent.
@@ -245,12 +260,13 @@ fn check(step: Step, result: c_int) -> Result<(), (Step, c_int)> {
 }
 
 fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
-    // SAFETY: plain system calls on prepared data; sigset_t and sigaction are plain data.
+    // SAFETY: plain system calls on prepared data; sigset_t is plain data, and `default` as large as what the kernel reads.
     unsafe {
-        let mut default: libc::sigaction = std::mem::zeroed();
-        default.sa_sigaction = libc::SIG_DFL;
-        for signal in 1..=31 {
-            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        // The C library leaves two of them to itself, so the kernel is asked: its struct of zeros is the default.
+        let default = [0_u64; 4];
+        for signal in 1..=LAST_SIGNAL {
+            let none = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
         }
         let place = match plan.company {
             Company::OwnSession => libc::setsid(),
@@ -269,14 +285,19 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
         }
         place_descriptors(plan.descriptors)?;
+        close_standard(plan.closed);
         if !plan.keeps_inherited {
-            close_others(plan.descriptors.len());
+            close_others(plan.descriptors.len())?;
         }
         if plan.terminal {
             check(Step::Terminal, libc::ioctl(0, libc::TIOCSCTTY, 0))?;
         }
         if let Some(umask) = plan.umask {
             libc::umask(umask);
+        }
+        if let Some(niceness) = plan.niceness {
+            // Whether that is permitted was found out before.
+            libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
         }
         if let Some(directory) = plan.directory {
             check(Step::Directory, libc::chdir(directory.as_ptr()))?;
@@ -309,12 +330,73 @@ fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
     Ok(())
 }
 
+/// Closes those of 0, 1 and 2, in a process that owns none of them and is about to become another program.
+pub fn close_standard(closed: [bool; 3]) {
+    for (number, _) in (0..).zip(closed).filter(|(_, closed)| *closed) {
+        // SAFETY: a system call on a number; the caller owns nothing there, as it promises by asking.
+        unsafe { libc::close(number) };
+    }
+}
+
 /// Closes all descriptors but the first `count`.
-fn close_others(count: usize) {
-    let first_free = c_int::try_from(count).unwrap_or(c_int::MAX);
+fn close_others(count: usize) -> Result<(), (Step, c_int)> {
+    let first = c_uint::try_from(count).unwrap_or(c_uint::MAX);
     // SAFETY: a system call on numbers.
-    unsafe { libc::syscall(libc::SYS_close_range, first_free, c_int::MAX, 0) };
-    // Without it (old kernels, filters) only what we inherited open ourselves would remain.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    close_listed(first).map_err(|errno| (Step::Descriptors, errno))
+}
+
+/// Closes the descriptors from `first` on that `/proc` lists. Linux before 5.9 has no `close_range`, and filters of
+/// system calls refuse it. Returns errno if there is no list.
+fn close_listed(first: c_uint) -> Result<(), c_int> {
+    #[repr(C, align(8))]
+    struct Entries([u8; 2048]);
+    let mut entries = Entries([0; 2048]);
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: system calls on a constant path, on numbers, and on a buffer of the length that is named. The calls are
+    // async-signal-safe; a directory of the standard library would allocate. `/proc` continues its list behind the last
+    // number that it named, so closing does not disturb it.
+    unsafe {
+        let list = libc::open(c"/proc/self/fd".as_ptr(), flags);
+        if list < 0 {
+            return Err(errno());
+        }
+        loop {
+            let room = entries.0.len();
+            let read = libc::syscall(libc::SYS_getdents64, list, entries.0.as_mut_ptr(), room);
+            let Ok(read @ 1..) = usize::try_from(read) else {
+                let errno = errno();
+                libc::close(list);
+                return if read < 0 { Err(errno) } else { Ok(()) };
+            };
+            let mut rest = entries.0.get(..read).unwrap_or_default();
+            while let Some((number, behind)) = first_entry(rest) {
+                rest = behind;
+                match number {
+                    Some(number) if number >= first && number != list.cast_unsigned() => {
+                        libc::close(number.cast_signed());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The number that the first of these `struct linux_dirent64` has as its name, if it is a number, and the entries
+/// behind it.
+fn first_entry(entries: &[u8]) -> Option<(Option<c_uint>, &[u8])> {
+    let (_inode_and_offset, rest) = entries.split_at_checked(16)?;
+    let (length, _) = rest.split_first_chunk()?;
+    let (entry, behind) = entries.split_at_checked(u16::from_ne_bytes(*length).into())?;
+    let name = entry.get(19..)?.split(|&byte| byte == 0).next()?;
+    let digit = |number: c_uint, byte: &u8| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add((byte - b'0').into()),
+        _ => None,
+    };
+    Some((name.iter().try_fold(0, digit), behind))
 }
 
 /// Runs the program; returns errno if that fails.
@@ -331,22 +413,46 @@ fn exec(plan: &Plan<'_>) -> c_int {
 
 /// Takes over a descriptor that this process was started with, and makes it close-on-exec.
 ///
+/// A descriptor without the flag close-on-exec came through the exec of this process, and has no owner yet: every
+/// descriptor that this process opens has the flag, and so has one that was taken over. With the flag the number is
+/// refused.
+///
 /// # Errors
-/// When there is no such descriptor.
+/// When there is no such descriptor, or it has an owner.
 pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    static ADOPTING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = ADOPTING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: fcntl on a number; a closed one gives EBADF.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::other(format!("descriptor {number} was not inherited")));
+    }
+    // SAFETY: as above.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and by our start-up convention nobody else in this process owns it.
+    // SAFETY: it is open and had no owner, and nobody else takes it from now on.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Closes all descriptors but the first three that this process was started with. To be called before it
-/// opens any.
-pub fn close_inherited() {
-    // SAFETY: a system call on numbers; nobody in this process owns what it was started with.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, c_uint::MAX, 0) };
+/// Closes all descriptors but the first three that this process was started with.
+///
+/// # Errors
+/// When `/proc` does not list them.
+pub fn close_inherited() -> io::Result<()> {
+    let list = std::fs::read_dir("/proc/self/fd")?;
+    let numbers: Vec<RawFd> = list
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&number| number > 2)
+        .collect();
+    for number in numbers {
+        // Those that this process has opened are refused, and stay open.
+        drop(adopt_inherited(number));
+    }
+    Ok(())
 }
 
 /// Puts a descriptor at `number`, in the place of what is there, for a program that this process is about to
@@ -478,8 +584,26 @@ pub(crate) fn niceness() -> Option<c_int> {
     unsafe {
         *libc::__errno_location() = 0;
         let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
-        let is_ordinary = libc::sched_getscheduler(0) == libc::SCHED_OTHER;
+        let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
+        let is_ordinary = policy == libc::SCHED_OTHER;
         (is_ordinary && errno() == 0).then_some(nice)
+    }
+}
+
+/// Whether a child of this process may have that niceness.
+pub(crate) fn may_have_niceness(wanted: c_int) -> bool {
+    let Some(own) = niceness() else { return true };
+    // A child begins at 0 where this process has less; towards more it is free to go.
+    if wanted >= own.max(0) {
+        return true;
+    }
+    // SAFETY: system calls without pointers, on this process alone, which has its own niceness again afterwards.
+    unsafe {
+        let may = libc::setpriority(libc::PRIO_PROCESS, 0, wanted) == 0;
+        if may {
+            libc::setpriority(libc::PRIO_PROCESS, 0, own);
+        }
+        may
     }
 }
 
@@ -520,25 +644,14 @@ pub(crate) fn pidfd_signal(pidfd: RawFd, signal: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// One of the three kinds of System V objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SystemV {
-    /// Shared memory segments.
-    Memory,
-    /// Semaphore sets.
-    Semaphores,
-    /// Message queues.
-    Messages,
-}
-
 /// Removes a System V object.
-pub(crate) fn remove_system_v(kind: SystemV, id: c_int) -> io::Result<()> {
+pub(crate) fn remove_system_v(kind: Kind, id: c_int) -> io::Result<()> {
     // SAFETY: IPC_RMID takes no argument besides the id.
     let result = unsafe {
         match kind {
-            SystemV::Memory => libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()),
-            SystemV::Semaphores => libc::semctl(id, 0, libc::IPC_RMID),
-            SystemV::Messages => libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+            Kind::Memory => libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+            Kind::Semaphores => libc::semctl(id, 0, libc::IPC_RMID),
+            Kind::Messages => libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()),
         }
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -581,5 +694,47 @@ pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc:
             }
             pid => return Ok(Some((pid, status))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    use super::*;
+
+    /// A descriptor at `number` that looks as one that came through exec.
+    fn inherited(number: RawFd) {
+        place_for_exec(File::open("/dev/null").unwrap().into(), number).unwrap();
+    }
+
+    fn is_open(number: RawFd) -> bool {
+        std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok()
+    }
+
+    #[test]
+    fn a_descriptor_is_taken_over_once_and_never_from_its_owner() {
+        inherited(700);
+        let first = adopt_inherited(700).unwrap();
+        assert!(adopt_inherited(700).is_err(), "it has an owner");
+        assert!(is_open(700));
+        drop(first);
+        assert_eq!(adopt_inherited(700).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        let own = File::open("/dev/null").unwrap();
+        let error = adopt_inherited(own.as_raw_fd()).unwrap_err();
+        assert_eq!(error.to_string(), format!("descriptor {} was not inherited", own.as_raw_fd()));
+        assert!(is_open(own.into_raw_fd()));
+    }
+
+    #[test]
+    fn descriptors_are_closed_without_close_range_too() {
+        // More than one buffer of entries.
+        for number in 900..1000 {
+            inherited(number);
+        }
+        close_listed(901).unwrap();
+        let open: Vec<RawFd> = (900..1000).filter(|&number| is_open(number)).collect();
+        assert_eq!(open, [900]);
     }
 }

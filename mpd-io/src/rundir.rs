@@ -19,6 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{User, geteuid};
 
 use crate::conn::Conn;
+use crate::listed;
 use crate::ringname::RingName;
 
 /// Variable that names the run directory.
@@ -90,6 +91,17 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
+/// Where run directories are that nobody chose: the directory above, and what their names begin with. The first
+/// one is used; a daemon that was started in another kind of session may be in another.
+pub(crate) fn default_places(host: &str) -> Vec<(PathBuf, String)> {
+    // After su it may still be the former user's.
+    let ours = |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
+    let session = variable("XDG_RUNTIME_DIR").filter(ours);
+    let session = session.map(|directory| (PathBuf::from(directory), "mpd".to_owned()));
+    let temporary = (PathBuf::from("/tmp"), format!("mpd-{}-{host}", geteuid()));
+    session.into_iter().chain([temporary]).collect()
+}
+
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -110,16 +122,10 @@ impl RunDir {
         let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
         let explicit = chosen.is_some();
         let suffix = ring.suffix();
-        let path = chosen
-            .or_else(|| {
-                // After su it may still be the former user's.
-                let ours =
-                    |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
-                variable("XDG_RUNTIME_DIR")
-                    .filter(ours)
-                    .map(|d| PathBuf::from(d).join(format!("mpd{suffix}")))
-            })
-            .unwrap_or_else(|| PathBuf::from(format!("/tmp/mpd-{}-{host}{suffix}", geteuid())));
+        let path = chosen.unwrap_or_else(|| {
+            let (directory, name) = default_places(host).swap_remove(0);
+            directory.join(name + &suffix)
+        });
         // A daemon moves to / later.
         Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
     }
@@ -159,7 +165,16 @@ impl RunDir {
 
     /// Checks that the directory is one, is ours, and is closed to others.
     fn check(&self) -> Result<(), RunDirError> {
-        let metadata = fs::symlink_metadata(&self.path).map_err(|e| Self::system(&self.path, e))?;
+        self.is_there()?;
+        Ok(())
+    }
+
+    /// Whether the directory is there. If so, it is one, is ours, and is closed to others.
+    fn is_there(&self) -> Result<bool, RunDirError> {
+        let metadata = match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            metadata => metadata.map_err(|e| Self::system(&self.path, e))?,
+        };
         let problem = if metadata.uid() != geteuid().as_raw() {
             format!("belongs to user {}", user_name(metadata.uid()))
         } else if !metadata.is_dir() {
@@ -170,7 +185,7 @@ impl RunDir {
                 metadata.permissions().mode() & 0o777
             )
         } else {
-            return Ok(());
+            return Ok(true);
         };
         Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
     }
@@ -180,15 +195,27 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError`] when one is not to be trusted or cannot be made.
     pub fn prepare(&self) -> Result<(), RunDirError> {
-        for directory in [self.path.clone(), self.jobs()] {
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Self::system(&directory, e));
-                }
-                _ => self.check()?,
-            }
+        self.make()?;
+        Self::make_directory(&self.jobs())
+    }
+
+    /// Makes the directory itself, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when it is not to be trusted or cannot be made.
+    pub fn make(&self) -> Result<(), RunDirError> {
+        Self::make_directory(&self.path)?;
+        self.check()
+    }
+
+    fn make_directory(path: &Path) -> Result<(), RunDirError> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            // Whatever the mask of file modes took away.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+                .map_err(|e| Self::system(path, e)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(Self::system(path, e)),
         }
-        Ok(())
     }
 
     /// Makes the directory if needed, takes its lock, and listens on its socket.
@@ -225,13 +252,13 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::Alive`] while a daemon lives; others as for [`RunDir::serve`].
     pub fn clean(&self) -> Result<Vec<PathBuf>, RunDirError> {
-        match fs::symlink_metadata(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            _ => self.check()?,
+        if !self.is_there()? {
+            return Ok(Vec::new());
         }
+        let (_, mut removed) = listed::look(&listed::directory(&self.path));
         let (socket, path) = (self.socket(), self.lock_file());
         if fs::symlink_metadata(&socket).is_err() && fs::symlink_metadata(&path).is_err() {
-            return Ok(Vec::new());
+            return Ok(removed);
         }
         let alive = || RunDirError::Alive { path: self.path.display().to_string() };
         // Held until the end, so that no daemon begins meanwhile.
@@ -243,7 +270,6 @@ impl RunDir {
         if self.is_served() {
             return Err(alive());
         }
-        let mut removed = Vec::new();
         match fs::remove_file(&socket) {
             Ok(()) => removed.push(socket),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -306,24 +332,82 @@ impl RunDir {
     /// # Errors
     /// When the directory is not to be trusted or the system refuses.
     pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
-        match fs::symlink_metadata(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            _ => self.check()?,
+        match self.find()? {
+            Found::Daemon(conn) => Ok(Some(conn)),
+            Found::Directory | Found::Nothing => Ok(None),
         }
-        let socket = self.socket();
-        let conn = match UnixStream::connect(&socket) {
-            Ok(stream) => Conn::new(stream).map_err(|e| Self::system(&socket, e))?,
+    }
+
+    /// The same, and whether the directory is there where no daemon is.
+    ///
+    /// # Errors
+    /// As for [`RunDir::connect`].
+    pub fn find(&self) -> Result<Found, RunDirError> {
+        if !self.is_there()? {
+            return Ok(Found::Nothing);
+        }
+        Ok(self.connect_to(&self.socket())?.map_or(Found::Directory, Found::Daemon))
+    }
+
+    /// The private rings that were begun by processes of this directory's user, in the order of these. Removes
+    /// sockets that killed daemons left.
+    ///
+    /// # Errors
+    /// When the directory is not to be trusted.
+    pub fn private_rings(&self) -> Result<Vec<PrivateRing>, RunDirError> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let (found, _) = listed::look(&listed::directory(&self.path));
+        let ring = |(owner, socket)| PrivateRing { owner, socket, rundir: self.clone() };
+        Ok(found.into_iter().map(ring).collect())
+    }
+
+    /// Connects to a socket in this directory, which was checked; `None` when nobody serves it.
+    fn connect_to(&self, socket: &Path) -> Result<Option<Conn>, RunDirError> {
+        let conn = match UnixStream::connect(socket) {
+            Ok(stream) => Conn::new(stream).map_err(|e| Self::system(socket, e))?,
             Err(e) => match e.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
-                _ => return Err(Self::system(&socket, e)),
+                _ => return Err(Self::system(socket, e)),
             },
         };
-        let peer = conn.peer().map_err(|e| Self::system(&socket, e))?;
+        let peer = conn.peer().map_err(|e| Self::system(socket, e))?;
         if peer.uid() != geteuid().as_raw() {
             let problem = format!("the daemon there belongs to user {}", user_name(peer.uid()));
             return Err(RunDirError::Unsafe { path: socket.display().to_string(), problem });
         }
         Ok(Some(conn))
+    }
+}
+
+/// What is at a run directory.
+#[derive(Debug)]
+pub enum Found {
+    /// A daemon serves there.
+    Daemon(Conn),
+    /// The directory is there and no daemon.
+    Directory,
+    /// There is no directory.
+    Nothing,
+}
+
+/// A private ring of this host, as consoles find it.
+#[derive(Clone, Debug)]
+pub struct PrivateRing {
+    /// The process that began it.
+    pub owner: u32,
+    socket: PathBuf,
+    rundir: RunDir,
+}
+
+impl PrivateRing {
+    /// Connects to its daemon; `None` when it has ended.
+    ///
+    /// # Errors
+    /// As for [`RunDir::connect`].
+    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
+        self.rundir.connect_to(&self.socket)
     }
 }
 

@@ -1,21 +1,25 @@
 //! POSIX shared memory that a job leaves behind.
 //!
-//! It does not die with its maker, and the kernel does not say which job a file belongs to. So it is found out while
-//! the job's processes live which files of `/dev/shm` they have mapped or open. At the end those go that did not
-//! exist before the job and that no living process has mapped.
+//! It does not die with its maker, and the kernel does not say which job a file belongs to. So the manager looks,
+//! while the job's processes live, who uses the new files of `/dev/shm`. A file is the job's if it belongs to the
+//! job's user, was created after the job began, and the first known user was a process of the job. At the
+//! end such files are removed, under each name that they have there, unless a process still uses them. Symbolic
+//! links are never followed.
 //!
-//! What a process has mapped is told by `/proc/PID/maps`, and a reader waits there for that process: for as long as
-//! it stands in a system call that changes its memory, which one that gets no CPU, or whose file server is gone,
-//! does for long. So nobody reads it who has something else to do. [`ShmWatch`] says whose users are to be found,
-//! a helper process finds them with [`tell_users`], and has no more time than its owner gives it.
+//! `/proc/PID/maps` tells what a process has mapped. Its reader waits while that process stands in a system call that
+//! changes its memory, which can be long for a process that gets no CPU, or whose file server is gone. So the
+//! manager does not read it. [`ShmWatch`] says for which files users are to be found, a helper process finds them
+//! with [`tell_users`], and its owner limits the helper's time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use mpd_proto::leftovers::{FileId, MAX_FILES};
+use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 
 use crate::tree;
@@ -25,23 +29,30 @@ pub(crate) const SHM: &str = "/dev/shm";
 /// Most files whose users are looked for at a time. Those of further ones are looked for next.
 const MAX_WANTED: usize = 4096;
 
-/// Looks after which a file that no process of the job uses is taken for somebody else's.
+/// Looks after which a file without a user is taken for a stranger's.
 const MAX_LOOKS: u8 = 4;
 
-/// A file that is made so soon after another may leave the directory's time of change as it was.
+/// The kernel's clock for times of files is so coarse: a file that is made so soon after another may leave the
+/// directory's time of change as it was.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Which files of `/dev/shm` a job uses.
+/// The permissions without which nobody but the owner can change a file, or link to it where links are protected.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Which files of `/dev/shm` a job was the first to use.
 ///
 /// Files are noticed by the directory's time of change, looked at now and then: an inotify instance
 /// would tell at once, but closing one takes the kernel several milliseconds.
 #[derive(Debug)]
 pub struct ShmWatch {
+    began: SystemTime,
     changed: Option<SystemTime>,
-    noted: BTreeMap<(u64, u64), PathBuf>,
-    /// Files that are not the job's: older, or never seen in use by it.
-    foreign: BTreeSet<u64>,
-    looks: BTreeMap<u64, u8>,
+    noted: BTreeSet<FileId>,
+    /// Noted, and not yet taken.
+    fresh: Vec<FileId>,
+    /// Files that are not the job's: older, used by others first, or never seen in use.
+    foreign: BTreeSet<FileId>,
+    looks: BTreeMap<FileId, u8>,
     search: Option<Search>,
 }
 
@@ -50,7 +61,10 @@ pub struct ShmWatch {
 struct Search {
     /// When it began, as [`changed`] has it.
     changed: Option<SystemTime>,
-    unknown: BTreeMap<u64, (u64, PathBuf)>,
+    /// By inode: all are in one directory.
+    unknown: BTreeMap<u64, FileId>,
+    /// Used by the job, and as far as is known by nobody else.
+    claimed: BTreeMap<u64, FileId>,
     /// There may be more than is looked for.
     is_partial: bool,
 }
@@ -58,28 +72,30 @@ struct Search {
 impl ShmWatch {
     /// Notes what is there before the job.
     pub fn start() -> Self {
-        let foreign = files().map(|(_, metadata)| metadata.ino()).collect();
-        let (noted, looks) = (BTreeMap::new(), BTreeMap::new());
-        Self { changed: changed(), noted, foreign, looks, search: None }
+        let began = SystemTime::now();
+        let foreign = files().map(|(_, metadata)| id_of(&metadata)).collect();
+        Self {
+            began,
+            changed: changed(),
+            noted: BTreeSet::new(),
+            fresh: Vec::new(),
+            foreign,
+            looks: BTreeMap::new(),
+            search: None,
+        }
     }
 
     /// The inodes of files that were made since the last search, at most 4096, if there are any. Their users
-    /// among the processes of the job are to be found; a search that was on is given up.
+    /// are to be found; a search that was on is given up.
     pub fn begin(&mut self) -> Option<Vec<u64>> {
-        self.search = None;
+        self.settle();
         let changed = changed();
         if changed == self.changed {
             return None;
         }
-        let uid = geteuid().as_raw();
-        let is_new = |inode: u64, device| {
-            !self.foreign.contains(&inode) && !self.noted.contains_key(&(device, inode))
-        };
-        let mut new = files().filter(|(_, m)| m.uid() == uid && is_new(m.ino(), m.dev()));
-        let unknown: BTreeMap<u64, (u64, PathBuf)> =
-            new.by_ref().take(MAX_WANTED).map(|(path, m)| (m.ino(), (m.dev(), path))).collect();
+        let (unknown, is_complete) = self.new_files();
         let is_recent = changed.is_some_and(|at| at.elapsed().is_ok_and(|since| since < TICK));
-        let is_partial = is_recent || new.next().is_some();
+        let is_partial = is_recent || !is_complete;
         if unknown.is_empty() {
             if !is_partial {
                 self.changed = changed;
@@ -87,28 +103,59 @@ impl ShmWatch {
             return None;
         }
         let wanted = unknown.keys().copied().collect();
-        self.search = Some(Search { changed, unknown, is_partial });
+        self.search = Some(Search { changed, unknown, claimed: BTreeMap::new(), is_partial });
         Some(wanted)
     }
 
-    /// A process of the job uses this one.
-    pub fn found(&mut self, inode: u64) {
-        let search = self.search.as_mut().and_then(|search| search.unknown.remove(&inode));
-        if let Some((device, path)) = search {
-            self.noted.insert((device, inode), path);
+    /// Files that may be the job's and are not known yet, and whether these are all.
+    fn new_files(&mut self) -> (BTreeMap<u64, FileId>, bool) {
+        let uid = geteuid().as_raw();
+        let mut unknown = BTreeMap::new();
+        for (path, metadata) in files() {
+            let id = id_of(&metadata);
+            let is_known = self.foreign.contains(&id) || self.noted.contains(&id);
+            if metadata.uid() != uid || is_known {
+                continue;
+            }
+            if is_older(&metadata, self.began) {
+                log::debug!("{}: older than the job", path.display());
+                self.foreign.insert(id);
+            } else if unknown.len() < MAX_WANTED {
+                unknown.insert(id.inode, id);
+            } else {
+                return (unknown, false);
+            }
+        }
+        (unknown, true)
+    }
+
+    /// This one is used.
+    pub fn found(&mut self, inode: u64, user: User) {
+        let Some(search) = &mut self.search else { return };
+        match user {
+            User::Job => search.claimed.extend(search.unknown.remove_entry(&inode)),
+            User::Stranger => {
+                let claimed = search.claimed.remove(&inode);
+                if claimed.is_some() {
+                    log::info!(
+                        "a file of {SHM} (inode {inode}) stays: besides the job, another program uses it"
+                    );
+                }
+                self.foreign.extend(claimed.or_else(|| search.unknown.remove(&inode)));
+            }
         }
     }
 
     /// All processes were looked at.
     pub fn conclude(&mut self) {
-        let Some(mut search) = self.search.take() else { return };
-        search.unknown.retain(|&inode, _| {
-            let looks = self.looks.entry(inode).or_default();
+        let Some(mut search) = self.close() else { return };
+        search.unknown.retain(|_, &mut id| {
+            let looks = self.looks.entry(id).or_default();
             *looks += 1;
             let is_foreign = *looks == MAX_LOOKS;
             if is_foreign {
-                self.looks.remove(&inode);
-                self.foreign.insert(inode);
+                self.looks.remove(&id);
+                self.foreign.insert(id);
             }
             !is_foreign
         });
@@ -118,29 +165,110 @@ impl ShmWatch {
         }
     }
 
-    /// The inodes of noted files that are still there.
-    pub fn left(&self) -> Vec<u64> {
-        let left = self.noted.iter().filter(|&(&key, path)| is_still(key, path));
-        left.map(|(&(_, inode), _)| inode).collect()
+    /// The search is over. What it found counts, whether it was complete or not.
+    pub fn settle(&mut self) {
+        self.close();
     }
 
-    /// Removes the noted files that are still the same, but for those that somebody uses.
-    pub fn sweep(&self, in_use: &BTreeSet<u64>) {
-        for (&(device, inode), path) in &self.noted {
-            if is_still((device, inode), path) && !in_use.contains(&inode) {
-                remove(path);
+    fn close(&mut self) -> Option<Search> {
+        let search = self.search.take()?;
+        for &id in search.claimed.values() {
+            if self.noted.len() < MAX_FILES && self.noted.insert(id) {
+                self.fresh.push(id);
             }
         }
+        Some(search)
+    }
+
+    /// Files of the job that were found since the last call.
+    pub fn take_fresh(&mut self) -> Vec<FileId> {
+        std::mem::take(&mut self.fresh)
     }
 }
 
-fn is_still((device, inode): (u64, u64), path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.dev() == device && m.ino() == inode)
+/// Whether a file was created before that moment. Where the file system does not record it, it is new if it was not
+/// there then.
+fn is_older(metadata: &fs::Metadata, moment: SystemTime) -> bool {
+    metadata.created().is_ok_and(|born| born + TICK < moment)
+}
+
+fn id_of(metadata: &fs::Metadata) -> FileId {
+    let born =
+        metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    FileId { device: metadata.dev(), inode: metadata.ino(), born }
+}
+
+/// The inodes of those of these files that are still there.
+pub fn left(noted: &BTreeSet<FileId>) -> Vec<u64> {
+    named(noted).into_keys().map(|id| id.inode).collect()
+}
+
+/// Removes those of these files that no process uses, under all their names. Gives how many are in use.
+pub fn sweep(noted: &BTreeSet<FileId>, in_use: &BTreeSet<u64>) -> usize {
+    let mut used = 0;
+    for (id, names) in named(noted) {
+        if in_use.contains(&id.inode) {
+            used += 1;
+            let names: Vec<_> = names.iter().map(|name| name.display().to_string()).collect();
+            log::info!("{} stays: another program uses it", names.join(", "));
+        } else {
+            remove_all(id, &names);
+        }
+    }
+    used
+}
+
+/// Those that are still there and ours, with all names that they have in the directory: hard links are names, too.
+fn named(noted: &BTreeSet<FileId>) -> BTreeMap<FileId, Vec<PathBuf>> {
+    let uid = geteuid().as_raw();
+    let mut named: BTreeMap<FileId, Vec<PathBuf>> = BTreeMap::new();
+    if noted.is_empty() {
+        return named;
+    }
+    for (path, metadata) in files().filter(|(_, metadata)| metadata.uid() == uid) {
+        let id = id_of(&metadata);
+        if noted.contains(&id) {
+            named.entry(id).or_default().push(path);
+        }
+    }
+    named
+}
+
+/// Removes a file. Another user who may write to it may have given it a name where we cannot remove it; then it
+/// is closed to others and emptied. A file that only its owner may write to is not emptied: such a name is most
+/// likely its owner's.
+fn remove_all(id: FileId, names: &[PathBuf]) {
+    let file = names.iter().find_map(|name| open(id, name));
+    names.iter().for_each(|name| remove(name));
+    let Some((file, metadata)) = file.and_then(|file| file.metadata().ok().map(|m| (file, m)))
+    else {
+        return;
+    };
+    let Some(name) = names.first().filter(|_| metadata.nlink() > 0) else { return };
+    if metadata.mode() & WRITABLE_BY_OTHERS == 0 {
+        return log::info!("{} stays under another name", name.display());
+    }
+    let emptied = file.set_permissions(Permissions::from_mode(0o600)).and(file.set_len(0));
+    match emptied {
+        Ok(()) => log::warn!("{} has a name elsewhere: it was emptied", name.display()),
+        Err(e) => log::warn!("{} has a name elsewhere and cannot be emptied: {e}", name.display()),
+    }
+}
+
+/// Opens a file if it is the one that is meant. No link is followed, and no device waited for.
+fn open(id: FileId, name: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = options.write(true).custom_flags(flags).open(name).ok()?;
+    file.metadata().is_ok_and(|metadata| id_of(&metadata) == id).then_some(file)
 }
 
 pub(crate) fn remove(path: &Path) {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => log::debug!("{}: {e}", path.display()),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            log::info!("{} stays: {e}", path.display());
+        }
         _ => {}
     }
 }
@@ -158,46 +286,63 @@ pub(crate) fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
     })
 }
 
-/// Whose files are of interest.
+/// Which processes are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// What descendants of this process have mapped or open.
+    /// Descendants of this process, which are the job's, and then all others.
     Family(Pid),
-    /// What any process of this user on the host has mapped.
+    /// All, and none is the job's.
     Anybody,
 }
 
-/// Tells which of the `wanted` inodes of files of `/dev/shm` somebody uses, each as soon as it is found. Waits for
-/// processes that stand in system calls; see the module.
+/// Who uses a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum User {
+    /// A process of the job.
+    Job,
+    /// Another one.
+    Stranger,
+}
+
+/// Tells who uses the `wanted` inodes of files of `/dev/shm`, as far as we may inspect processes, each as soon as it is
+/// found. Waits for processes that stand in system calls; see the module.
 ///
 /// # Errors
 /// Those of `tell`.
 pub fn tell_users(
     users: Users,
-    mut wanted: BTreeSet<u64>,
-    mut tell: impl FnMut(u64) -> io::Result<()>,
+    wanted: &BTreeSet<u64>,
+    mut tell: impl FnMut(u64, User) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut pids: Vec<Pid> = match users {
-        Users::Family(of) => tree::descendants_of(of).into_iter().collect(),
-        // Root could look at others' processes, too, and would wait for them.
-        Users::Anybody => tree::everybody().filter(|pid| is_ours(*pid)).collect(),
+    let Ok(device) = fs::metadata(SHM).map(|metadata| metadata.dev()) else { return Ok(()) };
+    let root = match users {
+        Users::Family(of) => Some(of),
+        Users::Anybody => None,
     };
-    pids.retain(|&pid| pid != Pid::this());
-    // What is new is most likely of the youngest.
-    pids.reverse();
-    // Who has a file open is known without waiting for anybody.
-    let looks: &[fn(Pid) -> Vec<u64>] = match users {
-        Users::Family(_) => &[open_files, mapped],
-        Users::Anybody => &[mapped],
+    let family: BTreeSet<Pid> = root.map(tree::descendants_of).unwrap_or_default();
+    let is_other = |pid: &Pid| !family.contains(pid) && Some(*pid) != root;
+    let others: BTreeSet<Pid> = tree::everybody().filter(is_other).collect();
+    // It may have been forked since, or be gone.
+    let user_among_others = |pid| match root.map(|root| tree::descends(pid, root)) {
+        Some(Some(true)) => Some(User::Job),
+        Some(None) => None,
+        None | Some(Some(false)) => Some(User::Stranger),
     };
-    for look in looks {
-        for &pid in &pids {
-            if wanted.is_empty() {
-                return Ok(());
+    let mut told = BTreeSet::new();
+    for (pids, usual) in [(&family, User::Job), (&others, User::Stranger)] {
+        // To see who has a file open does not take waiting.
+        let looks: [fn(Pid, u64) -> Vec<u64>; 2] = [open_files, mapped];
+        // A new file is most likely of a young process.
+        let pids = || pids.iter().rev().copied().filter(|&pid| pid != Pid::this());
+        for (look, pid) in looks.into_iter().flat_map(|look| pids().map(move |pid| (look, pid))) {
+            if wanted.iter().all(|&inode| told.contains(&(inode, usual))) {
+                break;
             }
-            for inode in look(pid) {
-                if wanted.remove(&inode) {
-                    tell(inode)?;
+            let used: BTreeSet<u64> = look(pid, device).into_iter().collect();
+            for &inode in used.intersection(wanted) {
+                let user = if usual == User::Job { Some(usual) } else { user_among_others(pid) };
+                if let Some(user) = user.filter(|&user| told.insert((inode, user))) {
+                    tell(inode, user)?;
                 }
             }
         }
@@ -205,27 +350,27 @@ pub fn tell_users(
     Ok(())
 }
 
-fn is_ours(pid: Pid) -> bool {
-    fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
-}
-
-/// Inodes below `/dev/shm` that a process has mapped.
-fn mapped(pid: Pid) -> Vec<u64> {
+/// Inodes of this device that a process has mapped.
+fn mapped(pid: Pid, device: u64) -> Vec<u64> {
     let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
-    maps.lines()
-        .filter(|line| line.contains(" /dev/shm/"))
-        .filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
-        .collect()
+    let device = format!("{:02x}:{:02x}", major(device), minor(device));
+    let inode = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(3);
+        (words.next()? == device).then(|| words.next()?.parse().ok())?
+    };
+    maps.lines().filter_map(inode).collect()
 }
 
 /// Inodes below `/dev/shm` that a process has open.
-fn open_files(pid: Pid) -> Vec<u64> {
+fn open_files(pid: Pid, device: u64) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     entries
         .filter_map(|entry| {
             let link = entry.ok()?.path();
             let target = fs::read_link(&link).ok()?;
-            target.starts_with(SHM).then(|| fs::metadata(&link).ok())?.map(|m| m.ino())
+            // Another file may be on a server that does not answer.
+            let metadata = target.starts_with(SHM).then(|| fs::metadata(&link).ok())??;
+            (metadata.dev() == device).then(|| metadata.ino())
         })
         .collect()
 }
@@ -237,72 +382,165 @@ mod tests {
 
     use super::*;
 
-    /// A file of `/dev/shm`, and a process that has it open.
-    fn held(name: &str) -> (PathBuf, Child) {
-        let path = Path::new(SHM).join(format!("mpd-test-{}-{name}", id()));
-        let script = format!("exec 9>'{}'; echo; exec sleep 60", path.display());
+    /// A file of `/dev/shm` with a name of this test.
+    fn path_of(name: &str) -> PathBuf {
+        Path::new(SHM).join(format!("mpd-test-{}-{name}", id()))
+    }
+
+    /// A process that has a file open.
+    fn holder(path: &Path) -> Child {
+        let script = format!("exec 9<>'{}'; echo; exec sleep 60", path.display());
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (path, child)
+        child
     }
 
-    fn users_of(wanted: &[u64]) -> Vec<u64> {
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn inode(path: &Path) -> u64 {
+        fs::metadata(path).unwrap().ino()
+    }
+
+    /// Who uses files, for a job whose manager is this process.
+    fn users_of(users: Users, wanted: &[u64]) -> Vec<(u64, User)> {
         let mut found = Vec::new();
-        let tell = |inode| {
-            found.push(inode);
+        let tell = |inode, user| {
+            found.push((inode, user));
             Ok(())
         };
-        tell_users(Users::Family(Pid::this()), wanted.iter().copied().collect(), tell).unwrap();
+        tell_users(users, &wanted.iter().copied().collect(), tell).unwrap();
         found
     }
 
+    /// What the job has noted, of this file alone: other programs may make files meanwhile.
+    fn noted(watch: &mut ShmWatch, path: &Path) -> BTreeSet<FileId> {
+        watch.settle();
+        watch.take_fresh().into_iter().filter(|id| id.inode == inode(path)).collect()
+    }
+
     #[test]
-    fn a_file_that_a_process_of_the_job_has_is_noted_and_swept_unless_it_is_in_use() {
+    fn a_file_that_the_job_was_the_first_to_use_is_noted_and_swept_unless_it_is_in_use() {
         let mut watch = ShmWatch::start();
-        let (path, mut child) = held("noted");
+        let path = path_of("noted");
+        let child = holder(&path);
         let wanted = watch.begin().expect("a new file");
-        let found = users_of(&wanted);
-        assert_eq!(found, [fs::metadata(&path).unwrap().ino()]);
-        found.iter().for_each(|&inode| watch.found(inode));
+        assert!(wanted.contains(&inode(&path)));
+        let found = users_of(Users::Family(Pid::this()), &[inode(&path)]);
+        assert_eq!(found, [(inode(&path), User::Job)]);
+        found.iter().for_each(|&(inode, user)| watch.found(inode, user));
         watch.conclude();
-        assert_eq!(watch.left(), found);
-        watch.sweep(&found.iter().copied().collect());
+        let noted = noted(&mut watch, &path);
+        assert_eq!(left(&noted), [inode(&path)]);
+        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), [(inode(&path), User::Stranger)]);
+        assert_eq!(sweep(&noted, &[inode(&path)].into()), 1);
         assert!(path.exists());
-        watch.sweep(&BTreeSet::new());
-        assert!(!path.exists() && watch.left().is_empty());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        end(child);
+        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), []);
+        assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+        assert!(!path.exists() && left(&noted).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_another_program_uses_at_first_is_never_the_jobs() {
+        let path = path_of("theirs");
+        let mut watch = ShmWatch::start();
+        let (manager, stranger) = (holder(&path_of("manager")), holder(&path));
+        let family = Users::Family(Pid::from_raw(manager.id().cast_signed()));
+        assert_eq!(users_of(family, &[inode(&path)]), [(inode(&path), User::Stranger)]);
+        for users in [vec![User::Stranger], vec![User::Job], vec![User::Job, User::Stranger]] {
+            watch.begin();
+            users.into_iter().for_each(|user| watch.found(inode(&path), user));
+            assert_eq!(noted(&mut watch, &path), BTreeSet::new());
+        }
+        end(stranger);
+        end(manager);
+        fs::remove_file(path_of("manager")).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_both_use_when_it_is_seen_first_is_not_the_jobs() {
+        let path = path_of("both");
+        let mut watch = ShmWatch::start();
+        fs::write(&path, "").unwrap();
+        assert!(watch.begin().expect("a new file").contains(&inode(&path)));
+        watch.found(inode(&path), User::Job);
+        watch.found(inode(&path), User::Stranger);
+        watch.conclude();
+        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_older_than_the_job_is_not_the_jobs_even_under_a_new_name() {
+        let directory = path_of("directory");
+        fs::create_dir(&directory).unwrap();
+        let (old, path) = (directory.join("old"), path_of("renamed"));
+        fs::write(&old, "").unwrap();
+        let moment = SystemTime::now() + 2 * TICK;
+        while SystemTime::now() < moment {
+            std::thread::yield_now();
+        }
+        let mut watch = ShmWatch::start();
+        fs::rename(&old, &path).unwrap();
+        let wanted = watch.begin().unwrap_or_default();
+        assert!(!wanted.contains(&inode(&path)));
+        fs::remove_file(path).unwrap();
+        fs::remove_dir(directory).unwrap();
+    }
+
+    #[test]
+    fn all_names_of_a_file_go_and_where_one_cannot_be_reached_others_find_it_closed_and_empty() {
+        let directory = path_of("elsewhere");
+        fs::create_dir(&directory).unwrap();
+        for (mode, length) in [(0o666, 0), (0o600, 4)] {
+            let (path, link) = (path_of("linked"), path_of("link"));
+            let (elsewhere, symlink) = (directory.join("link"), path_of("symlink"));
+            fs::write(&path, "data").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            fs::hard_link(&path, &link).unwrap();
+            fs::hard_link(&path, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &symlink).unwrap();
+            let noted = [id_of(&fs::metadata(&path).unwrap())].into();
+            assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+            assert!(!path.exists() && !link.exists() && symlink.is_symlink());
+            let metadata = fs::metadata(&elsewhere).unwrap();
+            assert_eq!((metadata.len(), metadata.mode() & 0o777), (length, 0o600), "{mode:o}");
+            fs::remove_file(elsewhere).unwrap();
+            fs::remove_file(symlink).unwrap();
+        }
+        fs::remove_dir(directory).unwrap();
     }
 
     #[test]
     fn a_file_that_nobody_was_found_for_is_looked_for_again_and_then_left_alone() {
         let mut watch = ShmWatch::start();
-        let path = Path::new(SHM).join(format!("mpd-test-{}-foreign", id()));
+        let path = path_of("foreign");
         fs::write(&path, "").unwrap();
-        let inode = fs::metadata(&path).unwrap().ino();
         for _ in 0..MAX_LOOKS {
-            assert!(watch.begin().expect("a new file").contains(&inode));
+            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
             watch.conclude();
         }
-        assert!(!watch.begin().is_some_and(|wanted| wanted.contains(&inode)));
-        watch.sweep(&BTreeSet::new());
+        assert!(!watch.begin().is_some_and(|wanted| wanted.contains(&inode(&path))));
+        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
         fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_search_that_was_given_up_is_no_look() {
         let mut watch = ShmWatch::start();
-        let (path, mut child) = held("given-up");
+        let path = path_of("given-up");
+        fs::write(&path, "").unwrap();
         for _ in 0..=MAX_LOOKS {
-            assert!(watch.begin().is_some());
+            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
         }
-        let inode = fs::metadata(&path).unwrap().ino();
-        watch.found(inode);
-        assert_eq!(watch.left(), [inode], "what was found counts");
+        watch.found(inode(&path), User::Job);
+        assert_eq!(noted(&mut watch, &path).len(), 1, "what was found counts");
         fs::remove_file(&path).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }

@@ -74,7 +74,8 @@ pub fn blocked(thread: Pid) -> Option<u64> {
 
 /// Whether that signal has its default effect on a process.
 pub fn is_default(pid: Pid, signal: Signal) -> bool {
-    let mask = |name| mask_of(pid, name).unwrap_or(0);
+    let status = status::of(pid);
+    let mask = |name| mask_in(&status, name).unwrap_or(0);
     !has(mask("SigIgn:") | mask("SigCgt:"), signal as i32)
 }
 

@@ -6,7 +6,6 @@
 use std::ffi::{CString, NulError, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
@@ -25,6 +24,7 @@ pub struct Spawn {
     directory: Option<CString>,
     limits: Vec<(u8, u64, u64)>,
     umask: Option<u32>,
+    niceness: Option<i32>,
     /// See [`Plan`].
     at_parents_end: i32,
     tracer: Option<Pid>,
@@ -43,6 +43,8 @@ pub struct Extra<'a> {
     pub arguments: &'a [CString],
     /// The CPUs that the child may use; none: as this process.
     pub cpus: Option<&'a CpuMask>,
+    /// Which of 0, 1 and 2 are closed in the child, whatever was given for them.
+    pub closed: [bool; 3],
     /// A descriptor behind those that all have.
     pub further: Option<BorrowedFd<'a>>,
 }
@@ -85,6 +87,7 @@ impl Spawn {
             directory: None,
             limits: Vec::new(),
             umask: None,
+            niceness: None,
             at_parents_end: 0,
             tracer: None,
             script: false,
@@ -112,6 +115,12 @@ impl Spawn {
     /// The file mode creation mask.
     pub fn umask(&mut self, umask: u32) -> &mut Self {
         self.umask = Some(umask);
+        self
+    }
+
+    /// The niceness, see [`crate::priority::may_have`]; none: as this process, or 0 if that has less.
+    pub fn niceness(&mut self, niceness: Option<i8>) -> &mut Self {
+        self.niceness = niceness.map(i32::from);
         self
     }
 
@@ -201,8 +210,10 @@ impl Spawn {
             envp: &envp,
             directory: self.directory.as_deref(),
             descriptors: &placed,
+            closed: extra.closed,
             limits: &self.limits,
             umask: self.umask,
+            niceness: self.niceness,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
             company: self.company,
             terminal: self.terminal,
@@ -251,11 +262,10 @@ pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
     }))
 }
 
-/// Our own environment, byte for byte, for children that get it unchanged.
+/// Our own environment, byte for byte, for children that get it unchanged. Entries without a name or without a
+/// value are among it, and names may be there twice.
 pub fn own_environment() -> Vec<Vec<u8>> {
-    std::env::vars_os()
-        .map(|(name, value)| [name.into_vec(), b"=".to_vec(), value.into_vec()].concat())
-        .collect()
+    raw::environment()
 }
 
 fn pointers<'a>(strings: impl Iterator<Item = &'a CString>) -> Vec<*const c_char> {

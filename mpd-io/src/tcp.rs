@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::socket::sockopt::{SetBool, SetUsize};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, connect,
     listen as start_listening, setsockopt, socket, sockopt,
@@ -73,7 +74,36 @@ pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStre
 pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
+    retransmit_often(stream);
     set_user_timeout(stream, USER_TIMEOUT)
+}
+
+/// The longest pause between retransmissions, in milliseconds: the least that the kernel takes.
+const RTO_MAX_MS: usize = 1000;
+
+const TCP_THIN_LINEAR_TIMEOUTS: libc::c_int = 16;
+/// Since Linux 6.15.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+
+#[derive(Clone, Copy)]
+struct ThinLinearTimeouts;
+#[derive(Clone, Copy)]
+struct RtoMax;
+
+nix::setsockopt_impl!(
+    ThinLinearTimeouts,
+    libc::IPPROTO_TCP,
+    TCP_THIN_LINEAR_TIMEOUTS,
+    bool,
+    SetBool
+);
+nix::setsockopt_impl!(RtoMax, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, usize, SetUsize);
+
+/// Where a network works half of the time, pauses that double with each lost retransmission meet its gaps
+/// again and again. Kernels that have no such option go on as they did.
+fn retransmit_often(stream: &TcpStream) {
+    let _ = setsockopt(stream, ThinLinearTimeouts, &true);
+    let _ = setsockopt(stream, RtoMax, &RTO_MAX_MS);
 }
 
 /// Replaces [`USER_TIMEOUT`].
@@ -90,4 +120,36 @@ fn open(address: &SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     Ok(socket(family, SockType::Stream, flags, SockProtocol::Tcp)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use nix::sys::socket::sockopt::{GetBool, GetUsize};
+
+    use super::*;
+
+    nix::getsockopt_impl!(
+        ThinLinearTimeouts,
+        libc::IPPROTO_TCP,
+        TCP_THIN_LINEAR_TIMEOUTS,
+        bool,
+        GetBool
+    );
+    nix::getsockopt_impl!(RtoMax, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, usize, GetUsize);
+
+    #[test]
+    fn both_ends_of_a_connection_retransmit_often() {
+        let listener = listen(Some(Ipv4Addr::LOCALHOST.into()), 0).unwrap();
+        let there = begin_connect(listener.local_addr().unwrap(), None).unwrap();
+        let (here, _) = listener.accept().unwrap();
+        tune(&here).unwrap();
+        for stream in [there, here] {
+            assert_eq!(getsockopt(&stream, ThinLinearTimeouts), Ok(true));
+            // Kernels before 6.15 have no such option.
+            if let Ok(longest) = getsockopt(&stream, RtoMax) {
+                assert_eq!(longest, RTO_MAX_MS);
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -14,6 +15,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use crate::rundir::user_name;
+use crate::stat::Stat;
 use crate::status;
 
 /// Orphans among our descendants become our children from now on.
@@ -59,14 +62,51 @@ pub fn descendants_of(pid: Pid) -> BTreeSet<Pid> {
     found
 }
 
-/// Sends SIGKILL to every child but `spared`. Grandchildren become children and come next time.
-pub fn kill_children(spared: impl Fn(Pid) -> bool) {
-    for pid in children(Pid::this()) {
-        if !spared(pid) {
-            // A pid in this list cannot be reused before we reap it.
-            let _ = kill(pid, Signal::SIGKILL);
+/// Whether a process is a descendant of another; none if it is gone, or was orphaned again and again meanwhile.
+pub(crate) fn descends(pid: Pid, ancestor: Pid) -> Option<bool> {
+    const TRIES: usize = 5;
+    (0..TRIES).find_map(|_| ancestry_has(pid, ancestor))
+}
+
+/// Goes up from `pid`. None if a process on the way has ended: its child has another parent now.
+fn ancestry_has(pid: Pid, ancestor: Pid) -> Option<bool> {
+    let mut at = pid;
+    while at.as_raw() > 1 {
+        at = Pid::from_raw(Stat::of(at)?.parent);
+        if at == ancestor {
+            return Some(true);
         }
     }
+    Some(false)
+}
+
+/// Sends SIGKILL to every child but `spared`. Grandchildren become children and come next time. Returns the living
+/// children of another user, which cannot be killed. Their descendants get SIGKILL, too.
+pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
+    let mut immune = Vec::new();
+    for pid in children(Pid::this()) {
+        // A pid in this list cannot be reused before we reap it.
+        if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && lives(pid) {
+            immune.push(pid);
+            for below in descendants_of(pid) {
+                let _ = kill(below, Signal::SIGKILL);
+            }
+        }
+    }
+    immune
+}
+
+/// Whether there is such a process that has not ended.
+pub fn lives(pid: Pid) -> bool {
+    state_of(pid).is_some_and(|state| !"ZX".contains(state))
+}
+
+/// A process for a message: its number, the name of its program, its user.
+pub fn describe(pid: Pid) -> String {
+    let name = status::field(&status::of(pid), "Name:").unwrap_or("?").to_owned();
+    let owner = fs::metadata(format!("/proc/{pid}")).map(|metadata| user_name(metadata.uid()));
+    let owner = owner.unwrap_or_else(|_| "?".to_owned());
+    format!("process {pid} ({name}) of user {owner}")
 }
 
 /// Passes over all descendants that are to be stopped.

@@ -8,11 +8,9 @@ use mpd_proto::message::HostUse;
 use nix::unistd::Pid;
 
 use crate::cpus;
+use crate::stat::{Stat, TICK_MS};
 use crate::status;
 use crate::tree::children;
-
-/// The kernel counts CPU time in hundredths of a second wherever the suite runs.
-const TICK_MS: u64 = 10;
 
 /// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 512;
@@ -89,33 +87,6 @@ fn nanoseconds(pid: Pid) -> Option<u64> {
     read(&format!("/proc/{pid}/schedstat")).split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// What `/proc/PID/stat` says.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    parent: i32,
-    /// Of its own and of children that were waited for.
-    ticks: u64,
-}
-
-impl Stat {
-    fn of(pid: Pid) -> Option<Self> {
-        Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        // The name may contain anything; what follows it does not contain a bracket.
-        let rest = text.rsplit_once(") ")?.1;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let times = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());
-        Some(Self {
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            ticks: times.sum::<Result<u64, _>>().ok()?,
-        })
-    }
-}
-
 fn resident_kib(pid: Pid) -> u64 {
     field(&status::of(pid), "VmRSS:")
 }
@@ -147,13 +118,6 @@ fn busy_ticks(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_brackets_does_not_hide_the_numbers() {
-        let text = "7 (a) R (b c) S 3 7 7 0 -1 0 0 0 0 0 10 20 3 4 20 0 1 0 99 0 0 0";
-        assert_eq!(Stat::read(text), Some(Stat { state: 'S', parent: 3, ticks: 37 }));
-        assert_eq!(Stat::read("7 (a) S 3"), None);
-    }
 
     #[test]
     fn the_numbers_of_a_host_are_read() {

@@ -26,13 +26,18 @@ impl fmt::Display for Rank {
 /// Most bytes in the name of a daemon.
 pub const MAX_DAEMON_NAME: usize = 255;
 
-/// A job: a number counted by the daemon that accepted it, `@`, and that daemon's name.
+/// Stands before the number of a job in a private ring.
+const PRIVATE: char = 'p';
+
+/// A job: a number, `@`, and the name of the daemon that accepted it. A standing daemon counts its jobs. In a
+/// private ring the number is `p` and the process id of the console that submitted the job.
 ///
 /// Unique among the jobs that live at one time in a ring; what must be unique for ever (key-value
 /// space names) is made from random bits instead.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId {
+    private: bool,
     number: u64,
     daemon: String,
 }
@@ -52,12 +57,25 @@ impl JobId {
         if !is_daemon_name(daemon) {
             return Err(InvalidJobId);
         }
-        Ok(Self { number, daemon: daemon.to_owned() })
+        Ok(Self { private: false, number, daemon: daemon.to_owned() })
+    }
+
+    /// The job in the private ring of `daemon` that the console with this process id submitted.
+    ///
+    /// # Errors
+    /// As for [`JobId::new`].
+    pub fn private(console: u32, daemon: &str) -> Result<Self, InvalidJobId> {
+        Ok(Self { private: true, ..Self::new(console.into(), daemon)? })
     }
 
     /// The number alone.
     pub const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether the job is in a private ring.
+    pub const fn is_private(&self) -> bool {
+        self.private
     }
 
     /// The daemon that accepted it.
@@ -76,6 +94,9 @@ pub fn is_daemon_name(name: &str) -> bool {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.private {
+            write!(f, "{PRIVATE}")?;
+        }
         write!(f, "{}@{}", self.number, self.daemon)
     }
 }
@@ -84,8 +105,18 @@ impl FromStr for JobId {
     type Err = InvalidJobId;
     fn from_str(text: &str) -> Result<Self, InvalidJobId> {
         let (number, daemon) = text.split_once('@').ok_or(InvalidJobId)?;
-        Self::new(number.parse().map_err(|_| InvalidJobId)?, daemon)
+        match console_of(number) {
+            Some(console) => Self::private(console, daemon),
+            None => Self::new(number.parse().map_err(|_| InvalidJobId)?, daemon),
+        }
     }
+}
+
+/// The process id in `pPID`, which names a job in a private ring.
+pub fn console_of(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix(PRIVATE)?;
+    // parse() takes a plus sign, too.
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 impl TryFrom<String> for JobId {
@@ -110,6 +141,17 @@ mod tests {
         let id = JobId::new(31, "vm_38649").unwrap();
         assert_eq!(id.to_string(), "31@vm_38649");
         assert_eq!("31@vm_38649".parse(), Ok(id));
+    }
+
+    #[test]
+    fn the_number_of_a_private_job_is_a_process_id_behind_a_p() {
+        let id = JobId::private(4711, "h1").unwrap();
+        assert_eq!(id.to_string(), "p4711@h1");
+        assert_eq!("p4711@h1".parse(), Ok(id.clone()));
+        assert_ne!(Ok(id), JobId::new(4711, "h1"));
+        for bad in ["p@h1", "pp1@h1", "p-1@h1", "p+1@h1", "p1", "p4294967296@h1"] {
+            assert_eq!(bad.parse::<JobId>(), Err(InvalidJobId), "{bad}");
+        }
     }
 
     #[test]

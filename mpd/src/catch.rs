@@ -191,7 +191,8 @@ fn start(
     let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
     let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), held.as_fd()];
     debug_assert_eq!(descriptors.len(), NUMBER + 1);
-    let started = spawn.start(&descriptors, Extra::default(), None);
+    let extra = Extra { closed: mpd_io::closed_at_start(), ..Extra::default() };
+    let started = spawn.start(&descriptors, extra, None);
     started.with_context(|| format!("cannot start {}", program.display()))
 }
 

@@ -113,8 +113,16 @@ pub(crate) struct Cli {
     generate_docs: Option<PathBuf>,
 
     /// A ring of one for one mpirun: serve the connection on descriptor 3, then leave.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, requires = "owner")]
     pub(crate) private: bool,
+
+    /// With --private: the process id of the mpirun, by which its job is named.
+    #[arg(long, hide = true, value_name = "PID", requires = "private")]
+    pub(crate) owner: Option<u32>,
+
+    /// With --private: consoles find this ring in this directory.
+    #[arg(long, hide = true, value_name = "DIR", requires = "private")]
+    pub(crate) listed: Option<PathBuf>,
 
     /// With --private: others may enter, and all leave when this one does.
     #[arg(long, hide = true, requires = "private", requires = "ring")]
@@ -131,8 +139,13 @@ pub(crate) struct Cli {
     #[arg(long, hide = true)]
     manager: bool,
 
-    #[arg(long, hide = true, value_name = "RECORD")]
-    sweep: Option<String>,
+    /// Remove what is left of the job whose record is open at descriptor 0.
+    #[arg(long, hide = true)]
+    sweep: bool,
+
+    /// With --sweep: the job's manager lived until now.
+    #[arg(long, hide = true, requires = "sweep")]
+    just_died: bool,
 
     /// With --sweep: remove this file at the end.
     #[arg(long, hide = true, value_name = "FILE")]
@@ -141,7 +154,8 @@ pub(crate) struct Cli {
 
 /// Hidden roles whose words are those of others, options and all: `--debugger GDB PROGRAM [ARGUMENT…]`,
 /// `--debugger GDB --attach PID`, `--debuggee PROGRAM [ARGUMENT…]`, `--catch GDB PROGRAM [ARGUMENT…]`,
-/// `--hold TRACER PROGRAM [ARGUMENT…]`, `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`.
+/// `--hold TRACER PROGRAM [ARGUMENT…]`, `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`,
+/// `--mpi-users PID…`.
 pub(crate) const DEBUGGER: &str = "--debugger";
 pub(crate) const DEBUGGEE: &str = "--debuggee";
 pub(crate) const CATCHER: &str = "--catch";
@@ -150,6 +164,7 @@ pub(crate) const WATCHER_NAME: &str = "mpdcatch";
 pub(crate) const HOLDER: &str = "--hold";
 pub(crate) const HELD: &str = "--held";
 pub(crate) const SHM_USERS: &str = "--shm-users";
+pub(crate) const MPI_USERS: &str = "--mpi-users";
 
 /// What stands behind `role` on the command line, if that is the first word.
 pub(crate) fn words_behind(role: &str) -> Option<Vec<OsString>> {
@@ -166,7 +181,8 @@ MPD_LOG sets what is logged (error, warn, info, debug, trace).";
 /// What a process of this executable is.
 pub(crate) enum Role {
     Manager,
-    Sweeper(String, Option<PathBuf>),
+    /// With the file to remove at the end; and whether the manager lived until now.
+    Sweeper(Option<PathBuf>, bool),
     Docs(PathBuf),
     Status,
     /// Starts the daemon in the background.
@@ -178,9 +194,7 @@ impl Cli {
     pub(crate) fn role(&self) -> Role {
         match self {
             Self { manager: true, .. } => Role::Manager,
-            Self { sweep: Some(record), .. } => {
-                Role::Sweeper(record.clone(), self.record_file.clone())
-            }
+            Self { sweep: true, .. } => Role::Sweeper(self.record_file.clone(), self.just_died),
             Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
             Self { status: true, .. } => Role::Status,
             Self { daemon: true, .. } => Role::Starter,

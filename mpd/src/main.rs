@@ -2,11 +2,15 @@
 //!
 //! Which of the two a process is, is decided here and nowhere else.
 
+mod alone;
 mod catch;
 mod cli;
 mod daemon;
 mod debugger;
+mod leftovers;
+mod lookout;
 mod manager;
+mod notes;
 mod scale;
 mod start;
 mod sweep;
@@ -15,11 +19,16 @@ mod users;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use crate::cli::{Cli, Role};
 
 fn main() -> ExitCode {
+    mpd_io::with_enough_stack(serve)
+}
+
+fn serve() -> ExitCode {
+    mpd_io::identity::take_name();
     // A program takes over what is ignored here: its wrapper comes before that.
     if let Some(words) = cli::words_behind(cli::DEBUGGEE) {
         return exit_code(debugger::wrapper::run(&words));
@@ -42,12 +51,19 @@ fn main() -> ExitCode {
     if let Some(words) = cli::words_behind(cli::SHM_USERS) {
         return exit_code(users::run(&words));
     }
-    let cli = Cli::parse();
+    if let Some(words) = cli::words_behind(cli::MPI_USERS) {
+        return exit_code(alone::run(&words));
+    }
+    let cli: Cli = match mpd_docs::arguments::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
-        Role::Sweeper(record, file) => sweep::run(&record, file.as_deref()),
+        Role::Sweeper(file, just_died) => sweep::run(file.as_deref(), just_died),
         Role::Docs(directory) => {
-            mpd_docs::generate(&directory, [Cli::command()]).map(|()| ExitCode::SUCCESS)
+            let variables = [&mpd_docs::OF_PLACE[..], &mpd_docs::OF_DAEMON].concat();
+            mpd_docs::generate(&directory, [Cli::command()], &variables).map(|()| ExitCode::SUCCESS)
         }
         Role::Status => daemon::status::run(&cli),
         Role::Starter => start::run(&cli),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Parser;
 use mpd_proto::hosts::{is_host_name, is_user_name};
@@ -160,8 +161,11 @@ pub(crate) enum Role {
 }
 
 impl Cli {
-    /// Reads the command line of this process; a wrong one ends it.
-    pub(crate) fn read() -> Self {
+    /// Reads the command line of this process.
+    ///
+    /// # Errors
+    /// The code to end with, as of [`mpd_docs::arguments::parse`].
+    pub(crate) fn read() -> Result<Self, ExitCode> {
         // The spelling of other launchers.
         let spelled = |word: OsString| match word.to_str() {
             Some(text) if text == "-hosts" || text.starts_with("-hosts=") => {
@@ -169,7 +173,7 @@ impl Cli {
             }
             _ => word,
         };
-        Self::parse_from(std::env::args_os().map(spelled))
+        mpd_docs::arguments::parse(std::env::args_os().map(spelled))
     }
 
     pub(crate) fn role(&self) -> Role {

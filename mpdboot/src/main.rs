@@ -24,17 +24,31 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use mpd_io::identity::Closed;
 
 use crate::cli::{Cli, Role};
 
 fn main() -> ExitCode {
+    mpd_io::with_enough_stack(serve)
+}
+
+fn serve() -> ExitCode {
     mpd_io::reserve_standard_descriptors();
-    let cli = Cli::read();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    // Each role but that of the author of documents may come to hold the key of a ring.
+    if let Err(error) = Closed::begin().map(Closed::forever) {
+        complain(&format!("cannot close /proc to others: {error}"));
+        return ExitCode::from(cli::EXIT_NOTHING);
+    }
     let result = match cli.role() {
         Role::Agent => agent::run(),
         Role::Reviver { name, plan, join } => revive::run(&name, &plan, &join),
         Role::Docs(directory) => {
-            mpd_docs::generate(&directory, [Cli::command()]).map(|()| ExitCode::SUCCESS)
+            let variables = [&mpd_docs::OF_PLACE[..], &mpd_docs::OF_DAEMON].concat();
+            mpd_docs::generate(&directory, [Cli::command()], &variables).map(|()| ExitCode::SUCCESS)
         }
         Role::Boot => up::run(&cli),
     };

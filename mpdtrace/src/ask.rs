@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{self, Console, ConsoleError};
+use mpd_io::console::{Console, ConsoleError};
+use mpd_io::rings::{self, Door, FindError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, HostedPart, Published, RingRequest, RingView, Word};
+use mpd_proto::message::{
+    ConsoleReply, HostedPart, JobRef, Published, RingRequest, RingView, Word,
+};
 use mpd_proto::ring::DaemonName;
 
 pub use mpd_io::console::PATIENCE;
@@ -19,6 +22,9 @@ pub enum AskError {
     /// No word from the daemon, or a refusal.
     #[error(transparent)]
     Console(#[from] ConsoleError),
+    /// No ring has the job that is meant, or several have.
+    #[error(transparent)]
+    Find(#[from] FindError),
 }
 
 impl AskError {
@@ -105,32 +111,47 @@ pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
     }
 }
 
-/// The jobs of the ring.
+/// The jobs of all rings here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The daemon that was asked.
-    pub me: DaemonName,
-    /// What runs where, this host first, then in the order of the ring.
+    /// The standing daemon; none: only private rings are here.
+    pub me: Option<DaemonName>,
+    /// What runs where, ring by ring, this host first, then in the order of the ring.
     pub jobs: Vec<HostedPart>,
     /// Live members that did not answer.
     pub missing: Vec<DaemonName>,
+    /// Rings that did not answer, and why.
+    pub problems: Vec<String>,
 }
 
-/// What runs in the ring.
+/// What runs in the rings that consoles of `rundir` can ask.
 ///
 /// # Errors
 /// [`AskError`].
 pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
-    let (me, mut all, missing) = console::jobs(rundir, RING_PATIENCE)?;
-    // Later parts of a host come behind it; a stable sort keeps their order.
+    let all = rings::jobs(rundir, None, RING_PATIENCE)?;
+    let problems = all.problems;
+    let mut listing = Listing { me: None, jobs: Vec::new(), missing: Vec::new(), problems };
+    for ring in all.rings {
+        if let Door::Standing(_) = ring.door {
+            listing.me = Some(ring.me);
+        }
+        listing.jobs.extend(by_host(ring.jobs));
+        listing.missing.extend(ring.missing);
+    }
+    Ok(listing)
+}
+
+/// Later parts of a host come behind it; a stable sort keeps their order.
+fn by_host(mut parts: Vec<HostedPart>) -> Vec<HostedPart> {
     let mut hosts: Vec<DaemonName> = Vec::new();
-    for part in &all {
+    for part in &parts {
         if hosts.last() != Some(&part.host) && !hosts.contains(&part.host) {
             hosts.push(part.host.clone());
         }
     }
-    all.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
-    Ok(Listing { me, jobs: all, missing })
+    parts.sort_by_cached_key(|part| hosts.iter().position(|host| *host == part.host));
+    parts
 }
 
 /// The names that jobs have published, in order.
@@ -158,7 +179,24 @@ pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
 /// # Errors
 /// [`AskError`].
 pub fn command(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
-    match one(rundir, request, RING_PATIENCE)? {
+    command_at(&Door::Standing(rundir.clone()), request)
+}
+
+/// A command about a job, to the ring that has it.
+///
+/// # Errors
+/// [`AskError`]: also if no ring has it, or several have one that is called so.
+pub fn job_command(
+    rundir: &RunDir,
+    job: JobRef,
+    request: impl FnOnce(JobRef) -> RingRequest,
+) -> Result<Vec<DaemonName>, AskError> {
+    let door = rings::find(rundir, &job, RING_PATIENCE)?;
+    command_at(&door, request(job))
+}
+
+fn command_at(door: &Door, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
+    match Console::ask_at(door, request)?.answer(Some(RING_PATIENCE))? {
         ConsoleReply::Done { missing } => Ok(missing),
         _ => Err(AskError::UNFIT),
     }

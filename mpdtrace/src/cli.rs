@@ -165,12 +165,16 @@ pub struct DrainCli {
     pub common: Common,
 }
 
-/// List the jobs of the ring.
+/// List the jobs of the ring, and those that run without a daemon.
 ///
 /// A block of lines for each process of each job: the job's id, alias and user, the host, the process
 /// id, that of the manager there (sid), the rank and the program. With -u only jobs of that user, with
 /// -a or -j only those that have the alias or the id. No such job means no output. Hosts that did not
 /// answer are named, with exit code 1.
+///
+/// A job that mpirun runs without a daemon is called pPID, PID being the process id of its mpirun. It is
+/// listed on the host of its mpirun, if mpirun could write to the run directory there. Sockets that killed
+/// daemons of such jobs left in the run directory are removed.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdlistjobs", version, after_help = PLACES)]
 pub struct ListjobsCli {
@@ -182,8 +186,8 @@ pub struct ListjobsCli {
     #[arg(short, long, value_name = "ALIAS")]
     pub alias: Option<String>,
 
-    /// Only this job: NUMBER@HOST, or NUMBER for one that was started here
-    #[arg(short, long, value_name = "JOBID")]
+    /// Only this job: its id, NUMBER for one that was started here, pPID for one without a daemon, or an alias
+    #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
     /// A line for each process: HOST PID SID
@@ -237,8 +241,8 @@ pub struct TopCli {
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
 
-    /// Only jobs of this number or id
-    #[arg(short, long, value_name = "JOBID")]
+    /// Only this job: NUMBER@HOST, NUMBER for one that was started here, or an alias
+    #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
     /// Only jobs that are called so
@@ -260,13 +264,19 @@ impl TopCli {
 /// End a job of the ring.
 ///
 /// Its processes are killed on all hosts. Silent, and back as soon as the job's manager has been told;
-/// mpirun of that job says what became of it.
+/// mpirun of that job says what became of it. A job without a daemon is found on the host of its mpirun. A name
+/// that jobs of several rings have is an error, which lists them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdkilljob", version, after_help = PLACES)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub struct KilljobCli {
-    /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
-    #[arg(value_name = "JOBID", group = "which")]
+    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
+    /// daemon, or an alias
+    #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
+    pub job: Option<JobRef>,
+
+    /// The same
+    #[arg(short, long, value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
     /// All jobs that are called so
@@ -281,13 +291,14 @@ pub struct KilljobCli {
 impl KilljobCli {
     /// Which job.
     pub fn job(&self) -> JobRef {
-        meant(self.jobid.as_ref(), self.alias.as_deref())
+        meant(self.job.as_ref().or(self.jobid.as_ref()), self.alias.as_deref())
     }
 }
 
 /// Send a signal to the ranks of a job.
 ///
-/// Silent, and back as soon as the job's manager has been told.
+/// Silent, and back as soon as the job's manager has been told. A job without a daemon is found on the host
+/// of its mpirun. A name that jobs of several rings have is an error, which lists them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdsigjob", version, after_help = PLACES)]
 #[command(group = ArgGroup::new("which").required(true))]
@@ -296,8 +307,13 @@ pub struct SigjobCli {
     #[arg(value_name = "SIGNAL", value_parser = crate::signal::parse)]
     pub signal: u8,
 
-    /// NUMBER@HOST as 'mpdlistjobs' lists it, or NUMBER for a job that was started here
-    #[arg(short, long, value_name = "JOBID", group = "which")]
+    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
+    /// daemon, or an alias
+    #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
+    pub job: Option<JobRef>,
+
+    /// The same
+    #[arg(short, long, value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
     /// All jobs that are called so
@@ -320,7 +336,7 @@ pub struct SigjobCli {
 impl SigjobCli {
     /// Which job.
     pub fn job(&self) -> JobRef {
-        meant(self.jobid.as_ref(), self.alias.as_deref())
+        meant(self.job.as_ref().or(self.jobid.as_ref()), self.alias.as_deref())
     }
 }
 
@@ -330,11 +346,13 @@ impl SigjobCli {
 /// it. While nobody receives, mpirun reads nothing more, and what is under way is dropped. A rank can
 /// receive if the job's -s named it, or whichever it is if the job was started with -stdin-switch; one
 /// that closed its input or ended does not again. Silent, and back as soon as the job's manager has been
-/// told.
+/// told. A job without a daemon is found on the host of its mpirun. A name that jobs of several rings have is
+/// an error, which lists them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdstdin", version, after_help = PLACES)]
 pub struct StdinCli {
-    /// NUMBER@HOST as 'mpdlistjobs' lists it, NUMBER for a job that was started here, or an alias
+    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
+    /// daemon, or an alias
     #[arg(value_name = "JOB", value_parser = job_or_alias)]
     pub job: JobRef,
 
@@ -347,7 +365,7 @@ pub struct StdinCli {
     pub common: Common,
 }
 
-/// Remove what a daemon that died left behind.
+/// Remove what a daemon that died left behind, also the daemon of a job that ran without a standing one.
 ///
 /// Refuses where a daemon lives. Records of jobs stay: their managers may be running, and the next
 /// daemon takes care of them.

@@ -29,7 +29,11 @@ pub struct Wish {
 
 /// Leaves in `listing` what is wished for.
 pub fn choose(listing: &mut Listing, wish: &Wish) {
-    let job = wish.job.clone().map(|job| job.as_asked_of(&listing.me));
+    let asked = |job: JobRef| match &listing.me {
+        Some(me) => job.as_asked_of(me),
+        None => job,
+    };
+    let job = wish.job.clone().map(asked);
     let alias = wish.alias.clone().map(JobRef::Alias);
     let named: Vec<JobRef> = job.into_iter().chain(alias).collect();
     listing.jobs.retain(|HostedPart { part, .. }| {
@@ -186,7 +190,7 @@ mod tests {
 
     fn listing() -> Listing {
         Listing {
-            me: name("h1"),
+            me: Some(name("h1")),
             jobs: vec![
                 part("h1", "2@h1", None, "0", &[21]),
                 part("h1", "1@h1", Some("x"), "0-1", &[31, 32]),
@@ -194,6 +198,7 @@ mod tests {
                 part("h2", "1@h2", None, "0", &[51]),
             ],
             missing: vec![],
+            problems: vec![],
         }
     }
 

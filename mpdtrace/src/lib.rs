@@ -1,6 +1,6 @@
 //! Consoles of the ring: `mpdtrace` and its siblings.
 //!
-//! Each program is a short file in `src/bin` that says what is asked and what is shown. What they
+//! Each tool is a short file in `src/tools` that says what is asked and what is shown. What they
 //! share is here: their options, the questions and answers, and everything that makes text of an
 //! answer. Text is made by pure functions; descriptors are touched in `tool`, `ask`, `live`, `remote`
 //! and the gathering half of `check`.
@@ -24,6 +24,8 @@ pub mod tool;
 pub mod top;
 pub mod verify;
 pub mod watch;
+
+include!("names.rs");
 
 #[cfg(test)]
 mod samples;

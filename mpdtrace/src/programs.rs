@@ -5,11 +5,12 @@ use serde::Serialize;
 use crate::cli;
 
 /// Programs of other crates, in the order in which people meet them.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
     ("mpd", "Start the MPD daemon of this host"),
     ("mpdboot", "Start a ring of daemons on many hosts"),
     ("mpirun", "Run a parallel program"),
     ("mpiexec", "The same, by the name in the MPI standard"),
+    ("mpigdb", "Debug a parallel program: one gdb for each rank, one prompt for all"),
     ("mpdexec", "Run a command once on every host of the ring"),
     ("pty", "Run a program on a terminal of its own"),
 ];

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use mpd_io::logging::one_line;
+use mpd_io::logging::{is_plain, one_line};
 use mpd_proto::message::{ConsoleReply, Happening, MemberView, RingView};
 use serde::Serialize;
 
@@ -106,17 +106,19 @@ pub fn pong(reply: &ConsoleReply) -> String {
     one_line(&line) + "\n"
 }
 
-/// Any value as one line of JSON without a raw control character.
+/// Any value as one line of JSON, of plain characters alone.
 pub fn json(value: &impl Serialize) -> String {
     // Our own values: no maps with other keys than strings, no failing Serialize.
     let text = serde_json::to_string(value).expect("an output serialises");
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
-        // serde_json leaves DEL and C1 as they are; they can only stand inside of strings.
-        if c.is_control() {
-            let _ = write!(line, "\\u{:04x}", u32::from(c));
-        } else {
+        // serde_json leaves DEL, C1 and formats as they are; they can only stand inside of strings.
+        if is_plain(c) {
             line.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(line, "\\u{unit:04x}");
+            }
         }
     }
     line.push('\n');
@@ -188,6 +190,9 @@ mod tests {
     #[test]
     fn json_holds_no_raw_control_character() {
         assert_eq!(json(&"a\n\u{1b}\u{7f}\u{9b}"), "\"a\\n\\u001b\\u007f\\u009b\"\n");
+        let (turned, tag) = ("\u{202e}\u{2028}", "\u{e0041}");
+        assert_eq!(json(&turned), "\"\\u202e\\u2028\"\n");
+        assert_eq!(json(&tag), "\"\\udb40\\udc41\"\n");
     }
 
     #[test]

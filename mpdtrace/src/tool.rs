@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use mpd_io::logging::one_line;
-use mpd_proto::message::{ConsoleReply, RingRequest};
+use mpd_proto::message::{ConsoleReply, JobRef, RingRequest};
+use mpd_proto::ring::DaemonName;
 
 use crate::cli::Common;
 use crate::{ask, render};
@@ -36,7 +37,11 @@ pub fn main_of<C: Parser>(
 ) -> ExitCode {
     mpd_io::reserve_standard_descriptors();
     let name = C::command().get_name().to_owned();
-    match run(&C::parse_from(arguments)) {
+    let cli = match mpd_docs::arguments::parse::<C>(arguments) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match run(&cli) {
         Ok(code) => code,
         Err(error) if is_reader_gone(&error) => ExitCode::from(EXIT_READER_GONE),
         Err(error) => {
@@ -44,6 +49,16 @@ pub fn main_of<C: Parser>(
             ExitCode::from(EXIT_FAILURE)
         }
     }
+}
+
+/// Where the tool `name` is, for another host on which the suite is installed at the same place. This very
+/// file has the name of another tool.
+///
+/// # Errors
+/// When the system does not tell.
+pub fn own_path(name: &str) -> Result<String> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    Ok(own.with_file_name(name).display().to_string())
 }
 
 fn is_reader_gone(error: &anyhow::Error) -> bool {
@@ -78,7 +93,23 @@ pub fn code(problem: bool) -> ExitCode {
 /// # Errors
 /// When the daemon does not carry it out, or standard output does not take the answer.
 pub fn command(name: &str, common: &Common, request: RingRequest) -> Result<ExitCode> {
-    let missing = ask::command(&common.place.rundir()?, request)?;
+    told(name, common, ask::command(&common.place.rundir()?, request)?)
+}
+
+/// The same for a command about a job, to the ring that has it.
+///
+/// # Errors
+/// As for [`command`]; also when no ring has the job, or several have one that is called so.
+pub fn job_command(
+    name: &str,
+    common: &Common,
+    job: JobRef,
+    request: impl FnOnce(JobRef) -> RingRequest,
+) -> Result<ExitCode> {
+    told(name, common, ask::job_command(&common.place.rundir()?, job, request)?)
+}
+
+fn told(name: &str, common: &Common, missing: Vec<DaemonName>) -> Result<ExitCode> {
     if common.json {
         print(&render::json(&ConsoleReply::Done { missing: missing.clone() }))?;
     }

@@ -40,7 +40,7 @@ impl Sample {
     pub fn choose(&mut self, job: Option<&JobRef>) {
         let Some(job) = job else { return };
         let means = |run: &RunUse| match job {
-            JobRef::Number(number) => run.job.number() == *number,
+            JobRef::Number(number) => !run.job.is_private() && run.job.number() == *number,
             named => named.means(&run.job, run.alias.as_deref()),
         };
         self.hosts.iter_mut().for_each(|host| host.runs.retain(&means));

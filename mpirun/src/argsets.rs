@@ -104,33 +104,41 @@ impl<'a> Argsets<'a> {
             Some(_) => None,
             None => Allocation::find(self.caller)?,
         };
-        // Several programs without a number would all want to fill it.
-        let slots = allocation.as_ref().filter(|_| self.programs.len() == 1);
-        let most = match self.everywhere()? {
-            Some(most) => most,
-            None => slots.and_then(Allocation::slots).unwrap_or(1),
-        };
+        let most = self.unsaid_processes(allocation.as_ref())?;
         let launcher = self.job.launcher(allocation::is_slurm(self.caller));
         let named = named.unwrap_or_default();
         let demand = Demand::new(named, self.job.excluded(), allocation, launcher);
         Ok((self.spec(most)?, demand))
     }
 
-    /// How many processes fill the ring, if one program without a number is to do that: all hosts are
-    /// named, and how many each takes.
-    fn everywhere(&self) -> Result<Option<u32>, Usage> {
-        let Some(each) = self.job.of_each_host() else { return Ok(None) };
-        let [program] = &self.programs[..] else { return Ok(None) };
-        let own = (program.local.processes.or(&self.defaults.processes).get().is_some())
-            || program.local.hosts.or(&self.defaults.hosts).get().is_some();
-        if own {
-            return Ok(None);
+    /// How many processes a program has whose number no option says: as many as the hosts take that are named, by
+    /// an option or by a batch system. Several such programs would all want to fill them, and have one each.
+    fn unsaid_processes(&self, allocation: Option<&Allocation>) -> Result<u32, Usage> {
+        let [program] = &self.programs[..] else { return Ok(1) };
+        if program.local.processes.or(&self.defaults.processes).get().is_some() {
+            return Ok(1);
         }
+        let each = self.job.of_each_host();
+        let own = program.local.hosts.or(&self.defaults.hosts);
+        match (own.get().or(self.job.hosts.get()), each) {
+            // All are meant.
+            (Some(hosts), Some(each)) if hosts.is_empty() => self.everywhere(each),
+            (Some(hosts), _) => Ok(hosts::room(hosts, self.job.excluded(), each)),
+            (None, Some(each)) => {
+                let hosts = allocation.map_or(1, |allocation| allocation.hosts.len());
+                Ok(each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX)))
+            }
+            (None, None) => Ok(allocation.and_then(Allocation::slots).unwrap_or(1)),
+        }
+    }
+
+    /// How many processes the whole ring takes.
+    fn everywhere(&self, each: u32) -> Result<u32, Usage> {
         if !self.job.excluded().is_empty() {
             let text = "without -n every host of the ring is meant; say -n to leave some out";
             return Err(Usage::syntax(text));
         }
-        Ok(Some((self.caller.ring)().hosts.saturating_mul(each)))
+        Ok((self.caller.ring)(&self.job.place).hosts.saturating_mul(each))
     }
 
     fn spec(&self, most: u32) -> Result<JobSpec, Usage> {
@@ -158,9 +166,11 @@ impl<'a> Argsets<'a> {
                 None | Some(Universe::Infinite) => None,
                 Some(&Universe::Size(size)) => Some(size),
                 // A universe smaller than its first world would be none.
-                Some(Universe::System) => {
-                    Some((self.caller.ring)().cpus.max(u32::try_from(size).unwrap_or(u32::MAX)))
-                }
+                Some(Universe::System) => Some(
+                    (self.caller.ring)(&self.job.place)
+                        .cpus
+                        .max(u32::try_from(size).unwrap_or(u32::MAX)),
+                ),
             },
             report_ends: self.job.exits().any(),
             trace: self.job.trace().any(),
@@ -171,6 +181,9 @@ impl<'a> Argsets<'a> {
             debug: None,
             on_crash: self.job.on_crash(),
             hold: false,
+            closed: self.caller.closed,
+            niceness: self.caller.niceness,
+            allow_alone: self.job.allow_alone,
         };
         if spec.on_crash.is_some() && spec.argsets.iter().any(|argset| argset.pty.is_some()) {
             return Err(Usage::syntax("-on-crash makes no sense with -pty"));
@@ -283,11 +296,9 @@ struct Environments {
 
 impl Environments {
     fn index(&mut self, variables: Variables) -> u32 {
-        let joined: Vec<Bytes> =
-            variables.into_iter().map(|(name, value)| [name, value].join(&b'=')).collect();
         // Programs mostly share the environment of their neighbour: look there first.
-        let at = self.distinct.iter().rposition(|known| *known == joined).unwrap_or_else(|| {
-            self.distinct.push(joined);
+        let at = self.distinct.iter().rposition(|known| *known == variables).unwrap_or_else(|| {
+            self.distinct.push(variables);
             self.distinct.len() - 1
         });
         u32::try_from(at).unwrap_or(u32::MAX)
@@ -325,8 +336,7 @@ fn arguments(args: &[OsString], substitute: bool) -> Result<Vec<Bytes>, Usage> {
 }
 
 fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> Bytes {
-    let inherited = variables.iter().find(|(name, _)| name == b"PATH").map(|(_, v)| v.clone());
-    let inherited = inherited.unwrap_or_else(|| DEFAULT_SEARCH.to_vec());
+    let inherited = environment::value_of(variables, b"PATH").unwrap_or(DEFAULT_SEARCH).to_vec();
     match path {
         None => inherited,
         Some(path) => {

@@ -3,14 +3,16 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use mpd_io::pty;
+use mpd_io::spawn::own_environment;
+use mpd_io::{priority, pty};
 use mpd_proto::job::{Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 
+use crate::environment;
+use crate::place::Place;
 use crate::ring::{self, RingSize};
 
 /// A snapshot of what the process inherited.
@@ -20,18 +22,23 @@ pub struct Caller {
     pub arguments: Vec<OsString>,
     /// The name we were started as (`mpirun`, `mpiexec`), for messages.
     pub name: String,
-    /// The environment in its order; of a variable that is there twice, the first.
-    pub environment: Vec<(Bytes, Bytes)>,
+    /// The environment in its order, byte for byte: an entry need not have the form `NAME=VALUE`, and a name
+    /// may be there twice.
+    pub environment: Vec<Bytes>,
     /// The working directory.
     pub directory: PathBuf,
     /// The file mode creation mask.
     pub umask: u32,
+    /// The niceness, if the process is scheduled as ordinary ones are.
+    pub niceness: Option<i8>,
     /// All resource limits. Take the snapshot before raising any.
     pub limits: Vec<Limit>,
     /// Columns and lines of the terminal here, for ranks that get one of their own.
     pub terminal: (u16, u16),
+    /// Which of the descriptors 0, 1 and 2 the process was started without.
+    pub closed: [bool; 3],
     /// How large the ring here is. Asked only where that counts: the daemon has to answer.
-    pub ring: fn() -> RingSize,
+    pub ring: fn(&Place) -> RingSize,
 }
 
 impl Caller {
@@ -51,20 +58,20 @@ impl Caller {
         Ok(Self {
             arguments: words.collect(),
             name: name.map_or_else(|| "mpirun".into(), |n| n.to_string_lossy().into_owned()),
-            environment: std::env::vars_os()
-                .map(|(name, value)| (name.into_vec(), value.into_vec()))
-                .collect(),
+            environment: own_environment(),
             directory,
             umask: mask.bits(),
+            niceness: priority::niceness(),
             limits: limits()?,
             terminal: terminal_size(),
+            closed: mpd_io::closed_at_start(),
             ring: ring::size,
         })
     }
 
-    /// The value of a variable.
+    /// The value of a variable; of one that is there twice, the first.
     pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
-        self.environment.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_slice())
+        environment::value_of(&self.environment, name)
     }
 }
 
@@ -105,6 +112,8 @@ const RESOURCES: [Resource; 16] = [
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -116,7 +125,7 @@ mod tests {
         assert!(!caller.name.is_empty());
         assert_eq!(
             caller.variable(b"PATH").map(<[u8]>::to_vec),
-            std::env::var_os("PATH").map(OsString::into_vec)
+            std::env::var_os("PATH").map(OsStringExt::into_vec)
         );
         assert_eq!(Caller::snapshot().unwrap().umask, caller.umask, "the mask was put back");
     }

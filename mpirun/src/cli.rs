@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mpd_io::logging::plain;
+use mpd_io::rings::Door;
 use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::job::JobSpec;
 
@@ -19,6 +20,7 @@ use crate::debug::{self, Wish};
 use crate::demand::Demand;
 pub use crate::job_options::{ExitReports, TraceWish};
 use crate::options::{Key, Reach};
+use crate::place::Place;
 use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
@@ -53,12 +55,18 @@ pub struct Run {
     pub target: Option<Target>,
     /// What those ranks are called, once they are found.
     pub numbers: Option<Numbers>,
+    /// Who runs that job, once it is found.
+    pub door: Option<Door>,
     /// Of what a ring for this job alone would be made.
     pub demand: Demand,
+    /// Which daemon is to run it.
+    pub place: Place,
     /// Which reports of exit codes are wanted.
     pub exits: ExitReports,
     /// What is wanted to be known of the launch.
     pub trace: TraceWish,
+    /// Whether to say nothing of ranks that fail.
+    pub is_silent: bool,
     /// Whether to say what is being done.
     pub verbose: bool,
 }
@@ -113,9 +121,24 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if argsets.job.dry_run {
         return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
     }
-    let (trace, verbose) = (argsets.job.trace(), argsets.job.verbose);
-    let (target, numbers) = (None, None);
-    let run = Run { spec, call, debug, target, numbers, demand, exits, trace, verbose };
+    let (is_silent, verbose) = (argsets.job.is_silent, argsets.job.verbose);
+    let trace = argsets.job.trace();
+    let (target, numbers, door) = (None, None, None);
+    let place = std::mem::take(&mut argsets.job.place);
+    let run = Run {
+        spec,
+        call,
+        debug,
+        target,
+        numbers,
+        door,
+        demand,
+        place,
+        exits,
+        trace,
+        is_silent,
+        verbose,
+    };
     Ok(Request::Run(Box::new(run)))
 }
 
@@ -132,16 +155,22 @@ fn attaching(
     }
     let (mut spec, demand) = argsets.finish()?;
     wish.prepare(&mut spec);
-    let verbose = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::Verbose);
+    let settings = || sections.iter().flat_map(|s| &s.settings);
+    let verbose = settings().any(|s| s.opt.key == Key::Verbose);
+    let mut place = Place::default();
+    settings().try_for_each(|setting| place.note(setting, &caller.directory))?;
     Ok(Request::Run(Box::new(Run {
         spec,
         call: None,
         debug: Some(wish),
         target: Some(target),
         numbers: None,
+        door: None,
         demand,
+        place,
         exits: ExitReports::default(),
         trace: TraceWish::default(),
+        is_silent: false,
         verbose,
     })))
 }

@@ -1,4 +1,4 @@
-//! Man pages and shell completions, made by clap from our table of options for `scripts/install`.
+//! Man pages and shell completions, made from our table of options for `scripts/install`.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,14 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::help::{DEBUGGER, DEBUGGERS, EXAMPLES, FILES, NOTES, VARIABLES, WRAPPERS, WRAPPING};
+use crate::completion;
+use crate::help::{
+    DEBUGGER, DEBUGGERS, EXAMPLES, FILES, NOTES, OWN_VARIABLES, SEE_ALSO, VARIABLES, WRAPPERS,
+    WRAPPING,
+};
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
-/// The names under which the program is installed.
-const NAMES: [&str; 4] = ["mpirun", "mpiexec", "mpdexec", "mpigdb"];
+include!("names.rs");
 
 /// Writes `DIR/man/*.1` and `DIR/completions/SHELL/*`.
 ///
@@ -77,6 +80,8 @@ fn man_page() -> io::Result<Vec<u8>> {
         roff.control("PP", []);
         roff.text([roman(paragraph)]);
     }
+    roff.control("SH", ["ENVIRONMENT"]);
+    described(&mut roff, &OWN_VARIABLES);
     roff.control("SH", ["ENVIRONMENT OF THE RANKS"]);
     described(&mut roff, &VARIABLES);
     roff.control("SH", ["FILES"]);
@@ -94,6 +99,8 @@ fn man_page() -> io::Result<Vec<u8>> {
         roff.control("PP", []);
         roff.text([roman(example)]);
     }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([roman(SEE_ALSO)]);
     roff.to_writer(&mut page)?;
     Ok(page)
 }
@@ -124,35 +131,11 @@ fn spellings(opt: &Opt) -> Vec<Inline> {
 
 /// The completions for one shell.
 fn completions(shell: Shell, name: &'static str) -> Vec<u8> {
+    if shell == Shell::Bash {
+        return completion::bash(name).into_bytes();
+    }
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(name), name, &mut text);
-    match shell {
-        Shell::Bash => with_one_dash(&String::from_utf8_lossy(&text)).into_bytes(),
-        _ => text,
-    }
-}
-
-/// Adds the spellings with one dash, which clap does not know and MPI users type, to completions
-/// for bash: to the list of words, and to the cases of the options that take a value.
-fn with_one_dash(script: &str) -> String {
-    let mut text = String::with_capacity(script.len() * 2);
-    for line in script.lines() {
-        let trimmed = line.trim();
-        if let Some(words) = trimmed.strip_prefix("opts=\"-") {
-            let long = words.split([' ', '"']).filter(|w| w.starts_with("--"));
-            let single: Vec<&str> = long.map(|w| &w[1..]).collect();
-            text.push_str(&line.replacen('"', &format!("\"{} ", single.join(" ")), 1));
-        } else if trimmed.starts_with("--") && trimmed.ends_with(')') {
-            text.push_str(&line.replacen(
-                "--",
-                &format!("{}|--", &trimmed[1..trimmed.len() - 1]),
-                1,
-            ));
-        } else {
-            text.push_str(line);
-        }
-        text.push('\n');
-    }
     text
 }
 

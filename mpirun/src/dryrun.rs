@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
+use mpd_io::logging::is_plain;
 use mpd_proto::RankSet;
 use mpd_proto::job::{
     Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder,
@@ -74,8 +75,10 @@ fn job_lines(
         ("standard error", output.errfile.as_ref().map(pattern)),
         ("time limit", spec.timeout.map(|t| format!("{} s", t.as_secs_f64()))),
         ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
+        ("ranks may run alone", flag(spec.allow_alone)),
         ("universe size", spec.universe_size.map(|n| n.to_string())),
         ("status file", exits.status_file.as_ref().map(path)),
+        ("niceness", spec.niceness.filter(|&nice| nice != 0).map(|nice| nice.to_string())),
         ("exit code file", exits.ecfn.as_ref().map(path)),
         ("print exit codes", flag(exits.print_all)),
         ("preload", flag(spec.preload)),
@@ -134,7 +137,7 @@ fn limit_lines(text: &mut String, argset: &Argset, caller: &Caller) {
 /// The environment as differences to the caller's; in full, where that is less to read.
 fn environment_lines(text: &mut String, environment: &[Bytes], caller: &Caller) {
     let old: BTreeMap<&[u8], &[u8]> =
-        caller.environment.iter().rev().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+        caller.environment.iter().rev().map(|entry| split(entry)).collect();
     let names: BTreeSet<&[u8]> = environment.iter().map(|v| split(v).0).collect();
     let removed: Vec<&[u8]> = old.keys().copied().filter(|n| !names.contains(n)).collect();
     if removed.len() > environment.len() {
@@ -173,7 +176,7 @@ fn quoted(word: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-+./:,=@%".contains(b);
     match std::str::from_utf8(word) {
         Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
-        Ok(text) if !text.contains(char::is_control) => {
+        Ok(text) if text.chars().all(is_plain) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {

@@ -28,8 +28,8 @@ pub struct Choice {
     set: Vec<(Bytes, Bytes)>,
 }
 
-/// Variables with their values, each once.
-pub type Variables = Vec<(Bytes, Bytes)>;
+/// The entries of an environment, `NAME=VALUE` most of them.
+pub type Variables = Vec<Bytes>;
 
 impl Choice {
     /// Takes note of one option.
@@ -73,55 +73,78 @@ impl Choice {
     }
 }
 
-/// The environment of a section with the options `own`, under the global options `defaults`.
+/// The environment of a section with the options `own`, under the global options `defaults`. What is
+/// inherited stays byte for byte: entries without a name or a value, and each one of a name that is there twice.
+/// What an option sets is there once.
 ///
 /// # Errors
 /// A listed variable that the caller does not have.
-pub fn assemble(
-    caller: &[(Bytes, Bytes)],
-    defaults: &Choice,
-    own: &Choice,
-) -> Result<Variables, Usage> {
-    let value_of = |name: &[u8]| caller.iter().find(|(n, _)| n == name).map(|(_, value)| value);
+pub fn assemble(caller: &[Bytes], defaults: &Choice, own: &Choice) -> Result<Variables, Usage> {
     let mut made = Environment::default();
     if own.inherits().or(defaults.inherits()).unwrap_or(true) {
-        for (name, value) in caller.iter().filter(|(name, _)| !of_enclosing_launcher(name)) {
-            // Of a variable that is there twice, getenv finds the first.
-            if !made.places.contains_key(name.as_slice()) {
-                made.set(name, value);
-            }
-        }
-    } else if let Some(value) = value_of(b"PATH") {
-        made.set(b"PATH", value);
+        let is_ours = |entry: &&Bytes| !name_of(entry).is_some_and(of_enclosing_launcher);
+        caller.iter().filter(is_ours).for_each(|entry| made.keep(entry));
+    } else {
+        made.keep_all(caller, b"PATH");
     }
     for (option, name) in defaults.listed.iter().chain(&own.listed) {
-        let Some(value) = value_of(name) else {
+        if value_of(caller, name).is_none() {
             let name = String::from_utf8_lossy(name);
             return Err(Usage::new(format!("{name} in {option} is not in the environment")));
-        };
-        made.set(name, value);
+        }
+        made.keep_all(caller, name);
     }
     for (name, value) in defaults.set.iter().chain(&own.set) {
         made.set(name, value);
     }
-    Ok(made.variables)
+    Ok(made.entries.into_iter().flatten().collect())
 }
 
-/// Variables in the order in which they were first set.
+/// The value of a variable, as getenv finds it: of one that is there twice, the first.
+pub fn value_of<'a>(entries: &'a [Bytes], name: &[u8]) -> Option<&'a [u8]> {
+    let found = entries.iter().find(|entry| name_of(entry) == Some(name))?;
+    found.get(name.len() + 1..)
+}
+
+/// The name of a variable; none of an entry that is none.
+pub fn name_of(entry: &[u8]) -> Option<&[u8]> {
+    let at = entry.iter().position(|&b| b == b'=')?;
+    Some(&entry[..at]).filter(|name| !name.is_empty())
+}
+
+/// Entries in the order in which they came.
 #[derive(Default)]
 struct Environment {
-    variables: Variables,
-    places: BTreeMap<Bytes, usize>,
+    /// None in the place of one that is no more.
+    entries: Vec<Option<Bytes>>,
+    places: BTreeMap<Bytes, Vec<usize>>,
 }
 
 impl Environment {
+    fn keep(&mut self, entry: &[u8]) {
+        if let Some(name) = name_of(entry) {
+            self.places.entry(name.to_vec()).or_default().push(self.entries.len());
+        }
+        self.entries.push(Some(entry.to_vec()));
+    }
+
+    /// All that the caller has of this name, unless it was kept before.
+    fn keep_all(&mut self, caller: &[Bytes], name: &[u8]) {
+        if !self.places.contains_key(name) {
+            let named = caller.iter().filter(|entry| name_of(entry) == Some(name));
+            named.for_each(|entry| self.keep(entry));
+        }
+    }
+
     fn set(&mut self, name: &[u8], value: &[u8]) {
-        match self.places.get(name) {
-            Some(&at) => value.clone_into(&mut self.variables[at].1),
-            None => {
-                self.places.insert(name.to_vec(), self.variables.len());
-                self.variables.push((name.to_vec(), value.to_vec()));
+        let entry = [name, value].join(&b'=');
+        match self.places.get_mut(name) {
+            Some(places) => {
+                // A second one would be found by who looks from the end.
+                places.drain(1..).for_each(|place| self.entries[place] = None);
+                self.entries[places[0]] = Some(entry);
             }
+            None => self.keep(&entry),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::options::{Heading, OPTIONS, Opt};
+use crate::debug;
+use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// Width of the texts: a terminal's default.
 const WIDTH: usize = 80;
@@ -13,13 +14,86 @@ const COLUMN: usize = 30;
 /// The most used options; fits a screen.
 pub fn short(name: &str) -> String {
     let mut text = usage(name);
-    sections(&mut text, |o| o.basic);
+    match name {
+        EVERYWHERE => paragraphs(&mut text, &EVERYWHERE_ABOUT),
+        debug::NAME => paragraphs(&mut text, &DEBUGGER_ABOUT),
+        _ => {}
+    }
+    let (shown, examples): (fn(&Opt) -> bool, &[&str]) = match name {
+        EVERYWHERE => (of_everywhere, &EVERYWHERE_EXAMPLES),
+        debug::NAME => (of_debugger, &DEBUGGER_EXAMPLES),
+        _ => (|o| o.basic, &EXAMPLES),
+    };
+    sections(&mut text, shown);
     text.push_str("\nExamples:\n");
-    for example in EXAMPLES {
+    for example in examples {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "  {}", example.replacen("mpirun", name, 1));
     }
     text
+}
+
+fn paragraphs(text: &mut String, paragraphs: &[&str]) {
+    for paragraph in paragraphs {
+        Wrapped::new(text, 0).words(paragraph);
+        text.push('\n');
+    }
+}
+
+/// What `mpdexec` is for.
+const EVERYWHERE_ABOUT: [&str; 2] = [
+    "Runs a command once on every host of the ring. Each line of output stands behind the name of its \
+     host; a line that several hosts have in common is printed once, behind the names of all of them. The \
+     command runs to its end on each host, and the exit code is the highest of all.",
+    "It is mpirun with '-hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure highest'. Other options \
+     of mpirun that do not contradict these can stand before the command.",
+];
+
+const EVERYWHERE_EXAMPLES: [&str; 3] = [
+    "mpdexec uptime",
+    "mpdexec sh -c 'df -h /scratch | tail -n 1'",
+    "mpdexec -ring work -timeout 10 uname -r",
+];
+
+/// What `mpdexec` is used with.
+fn of_everywhere(opt: &Opt) -> bool {
+    let keys = [
+        Key::Directory,
+        Key::EnvSet,
+        Key::Stdin,
+        Key::OutFile,
+        Key::Timeout,
+        Key::Ring,
+        Key::RunDir,
+        Key::Preload,
+        Key::DryRun,
+        Key::HelpAll,
+    ];
+    opt.is_shown() && keys.contains(&opt.key)
+}
+
+/// What `mpigdb` is for.
+const DEBUGGER_ABOUT: [&str; 3] = [
+    "Runs every rank of a program under gdb, with one prompt for all of them, or attaches to a job that \
+     runs (-p JOB). It is mpirun with -d; options of mpirun can stand before the program.",
+    "At the prompt any command of gdb can be typed; it goes to the ranks that are addressed. 'z 0,2-4' \
+     addresses these ranks, z all again, and 'z ?' shows who is where. run starts the program, and ^C interrupts \
+     the ranks that run. 'help z' shows this, and quit ends the session.",
+    "The section DEBUGGING of the manual page says more: man mpigdb.",
+];
+
+const DEBUGGER_EXAMPLES: [&str; 3] = [
+    "mpigdb -np 3 ./cpi",
+    "mpigdb -np 3 -ex 'break main' -ex run ./cpi 1000",
+    "mpigdb -p 3 -r 0,2-4",
+];
+
+/// What `mpigdb` is used with.
+fn of_debugger(opt: &Opt) -> bool {
+    let keys =
+        [Key::Processes, Key::Hosts, Key::Directory, Key::EnvExport, Key::Ring, Key::HelpAll];
+    let is_own = opt.heading == Heading::Debugger && !matches!(opt.key, Key::Debug | Key::OnCrash);
+    opt.is_shown() && (is_own || keys.contains(&opt.key))
 }
 
 /// All options.
@@ -38,8 +112,8 @@ pub fn complete(name: &str) -> String {
 pub(crate) const EVERYWHERE: &str = "mpdexec";
 
 /// The words of `mpirun` that it stands for.
-pub(crate) const EVERYWHERE_MEANS: [&str; 7] =
-    ["-hosts", "all", "-ppn", "1", "-m", "-on-failure", "highest"];
+pub(crate) const EVERYWHERE_MEANS: [&str; 9] =
+    ["-hosts", "all", "-ppn", "1", "-m", "-prepend-pattern", "%h: ", "-on-failure", "highest"];
 
 /// The version.
 pub fn version(name: &str) -> String {
@@ -47,27 +121,39 @@ pub fn version(name: &str) -> String {
 }
 
 /// What the table cannot say.
-pub(crate) const NOTES: [&str; 8] = [
+pub(crate) const NOTES: [&str; 10] = [
     "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
      a word of its own. Options for one program stand in its section, before it; options for the \
      job can stand in any section, or in a first one without a program. Each option can be \
      written with one dash or two, and -option VALUE also as -option=VALUE. A '--' ends the \
      options.",
     "Exit code: 0 if all ranks exited with 0; else that of the first rank that failed, or 128 + \
-     the signal that killed it; 124 after -timeout; 125 if mpirun itself fails; 126 and 127 if a \
+     the signal that killed it; 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 125 if mpirun itself fails, \
+     if a process of the job has become another user's and cannot be killed, or if all ranks exited with 0 and a \
+     FILE of -status-file, -ecfn, -trace-startup or -proctable cannot be written; 126 and 127 if a \
      program cannot be executed or found. With -on-failure continue \
      the other ranks run on after a failure; with highest they do, too, and the exit code is the \
      highest of all ranks', also of spawned ones.",
     "A host takes one process for each of its CPUs, or as many as -ppn or its list says, then the \
-     next host does; when all are full the first begins again. Names may be short, and localhost \
-     is this host.",
+     next host does; when all are full the first begins again, and mpirun reports that on a terminal \
+     or with -v. Names may be short, and localhost \
+     is this host. Without -n a program has one process for each named host, N for HOST:N, or K for each with -ppn K; \
+     if none is named, one, or K; of several programs each one.",
+    "If standard input, output or errors are closed (>&-), they are closed in the ranks, too: output and errors in all \
+     of them, input in those that -s names; the others find it empty. A rank has open what a file \
+     (-outfile-pattern), a terminal (-pty) or -stdin-switch gives it instead. If standard input cannot be \
+     read to its end, the ranks get what came before, and the exit code is 125 if all of them exited with 0.",
     "If no daemon is running here, the job has this host alone, or, if other hosts are named, daemons \
      there that are started for it by ssh (-launcher) and end with it. A batch system (Slurm, PBS, LSF, \
      Grid Engine) gives hosts, slots and the number of processes to whoever names no hosts.",
-    "Every rank gets the caller's environment, directory, umask and limits unless told otherwise, \
+    "A job without a daemon is called pPID, PID being the process id of its mpirun. On the host of its mpirun, \
+     mpdlistjobs, mpdkilljob, mpdsigjob, mpdstdin, -stacks and mpigdb -p find it by that name, if the run directory can be \
+     written. A debugger that is attached to it ends with it.",
+    "Every rank gets the caller's environment, directory, umask, niceness and limits unless told otherwise, \
      less the variables of a launcher that mpirun itself was started under.",
     "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
-     once: 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -on-failure highest uptime'.",
+     once, behind their hosts: 'mpdexec uptime' is \
+     'mpirun -hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure highest uptime'.",
     "Started as mpigdb it debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'. 'mpigdb -p JOB' \
      debugs a job that runs.",
     "'mpirun -stacks JOB' says where the ranks of a job are that does not go on.",
@@ -115,37 +201,74 @@ pub(crate) const DEBUGGER: [&str; 13] = [
      mpirun prints that at the end of the job, ranks that crashed in one place together. Who handles such a signal is left \
      alone; exit codes, output, input and signals are as without. Until then nothing runs slower but the start, by a \
      process for each rank. -gdb-path names another gdb. It cannot be had together with -d or -pty.",
-    "On a terminal (input, output and errors, in the foreground, with a daemon on this host) such a process is held as it \
+    "On a terminal (input, output and errors, in the foreground) such a process is held as it \
      was instead, and the debugger opens at the ranks that crashed together (300 ms), as mpigdb -p JOB -r RANKS would, 64 at \
      most. Keys are the debugger's then; what the other ranks print still appears. Ranks that crash meanwhile have a \
      session of their own behind it, and can be attached to from another terminal at once. After quit the processes die \
      of their signals, and the job ends as without, with -on-failure continue if it would. 'signal 0', twice, goes on behind the \
      signal; continue does not. A limit of time, mpdkilljob and SIGTERM end what is held, too. -batch has stacks printed on a terminal \
-     as elsewhere.",
+     as elsewhere. So has a job without a daemon whose run directory cannot be written: a debugger would not find it.",
     "Where hosts restrict ptrace (Yama), ranks let the debuggers of their daemon attach; their children do not.",
 ];
 
+/// What `mpirun` itself reads, for the man page.
+pub(crate) const OWN_VARIABLES: [(&str, &str); 6] = [
+    ("MPD_RUNDIR", "the run directory of the daemon, where -rundir does not name it"),
+    (
+        "MPD_RING, MPD_CON_EXT",
+        "the name of the ring, where -ring does not; the first one that is set counts",
+    ),
+    (
+        "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, JOB_ID, FLUX_JOB_ID, COBALT_JOBID",
+        "the batch job, whose id is the name of the ring if nothing else names it",
+    ),
+    ("XDG_RUNTIME_DIR", "the directory in which the run directory is, if nothing names that"),
+    ("MPIEXEC_TIMEOUT", "the limit of time in seconds, where -timeout does not say it"),
+    (
+        "TMPDIR",
+        "where the temporary directory of the job is made on each host; /tmp if it is not set",
+    ),
+];
+
+/// Other pages.
+pub(crate) const SEE_ALSO: &str = "mpd(1), mpdboot(1), mpdlistjobs(1), mpdkilljob(1), mpdsigjob(1), mpdstdin(1), \
+    mpdtop(1), mpdtrace(1), mpdhelp(1), pty(1), gdb(1)";
+
 /// What every rank finds in its environment, for the man page.
-pub(crate) const VARIABLES: [(&str, &str); 9] = [
+pub(crate) const VARIABLES: [(&str, &str); 11] = [
     ("PMI_RANK", "the rank"),
     ("PMI_SIZE", "how many ranks the job has"),
     ("MPI_LOCALRANKID", "the rank's number among those on its host, from 0"),
     ("MPI_LOCALNRANKS", "how many ranks of the job are on its host"),
     ("MPD_JOB_ID", "the job, as mpdlistjobs shows it"),
-    ("MPD_JOB_TMPDIR", "a directory on the rank's host that is removed with the job"),
+    (
+        "MPD_JOB_TMPDIR",
+        "a directory on the rank's host, below TMPDIR/mpd-UID, that is removed with the job",
+    ),
+    (
+        "MPD_GROUP_DIR",
+        "with -g: a directory in memory (/dev/shm) that the rank's group shares and other users \
+         cannot enter, the recommended place for shared memory. It is removed with all that is in it \
+         at the end of the job",
+    ),
     (
         "MPD_GROUP_KEY",
-        "with -g: what the rank's group and nobody else calls its shared memory. As it is \
-         (/mpd-0001e240) a name for shm_open and sem_open, its eight hexadecimal digits as a \
-         number a key for shmget, semget and msgget. Whatever is called so, or in /dev/shm \
-         begins so, is removed at the end of the job",
+        "with -g: a random name for one object of the rank's group (/mpd- and 16 digits), for shm_open \
+         or sem_open with mode 0600. What is called so, or in /dev/shm begins so, is removed at the end \
+         of the job. The name is public as soon as the object exists: further objects belong in \
+         MPD_GROUP_DIR",
+    ),
+    (
+        "MPD_GROUP_IPC_KEY",
+        "with -g: a random number above 0 that was free when the job began, as a key for shmget, semget \
+         and msgget with mode 0600. What has that key is removed at the end of the job",
     ),
     ("MPD_GROUP_RANK", "with -g: the rank's number in its group, from 0"),
     ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
 ];
 
 /// What the files are that mpirun writes, for the man page.
-pub(crate) const FILES: [(&str, &str); 4] = [
+pub(crate) const FILES: [(&str, &str); 6] = [
     (
         "-outfile-pattern FILE, -errfile-pattern FILE",
         "%r is the rank, %h its host, %j the job's id, %a its alias, %% a percent sign. The files are on the host of \
@@ -173,6 +296,17 @@ pub(crate) const FILES: [(&str, &str); 4] = [
     (
         "-proctable FILE, -trace-startup FILE",
         "tell of the ranks that the job began with alone, as -print-all-exitcodes does.",
+    ),
+    (
+        "-timeout SECONDS",
+        "bounds the wait for the reader of the output, too. 0.5 s after it, or after the end of the ranks if that comes later, \
+         output that nobody reads is thrown away; if some is, the job has failed with 124.",
+    ),
+    (
+        "FILE",
+        "of -status-file, -ecfn, -trace-startup and -proctable may be a FIFO that a process has open for reading. What it has not read \
+         after 2 s is an error, as any other reason why a file cannot be written. The job goes on then; mpirun prints \
+         'cannot write FILE: reason' and returns 125 if it would return 0.",
     ),
 ];
 
@@ -227,6 +361,9 @@ pub(crate) const EXAMPLES: [&str; 3] = [
 ];
 
 fn usage(name: &str) -> String {
+    if name == EVERYWHERE {
+        return format!("Usage: {name} [options] command [arguments]\n\n");
+    }
     format!("Usage: {name} [options] program [arguments] [: [options] program [arguments]]...\n\n")
 }
 

@@ -1,6 +1,7 @@
 //! The options that name hosts: `-hosts`, `-host`, `-f` and `-exclude`. Which of them are in the ring
 //! the daemon knows; here they are only read. What else a host file says is for starting daemons there.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use mpd_io::logging::plain;
@@ -31,16 +32,26 @@ pub(crate) fn file(setting: &Setting, directory: &Path) -> Result<Vec<HostEntry>
     let path = directory.join(setting.nonempty()?);
     let bytes = configfile::read(&path)
         .map_err(|e| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e))))?;
-    let entries = parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))?;
-    match entries.is_empty() {
-        true => Err(Usage::new(format!("{setting}: there is no host in the file"))),
-        false => Ok(entries),
-    }
+    parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))
 }
 
 fn entries(setting: &Setting, text: &str) -> Result<Vec<HostEntry>, Usage> {
     setting.nonempty()?;
     parse_list(text).map_err(|e| setting.error(e))
+}
+
+/// How many processes the hosts of a list take that are not excluded: `each` on every one, else as many as the list
+/// says, one where it says nothing. It is one at least: a job without a host is told of later.
+pub(crate) fn room(hosts: &[HostEntry], excluded: &[String], each: Option<u32>) -> u32 {
+    let listed = hosts.iter().filter(|entry| !excluded.contains(&entry.host));
+    let room = match each {
+        Some(each) => {
+            let names: BTreeSet<&str> = listed.map(|entry| entry.host.as_str()).collect();
+            each.saturating_mul(u32::try_from(names.len()).unwrap_or(u32::MAX))
+        }
+        None => listed.fold(0, |sum: u32, entry| sum.saturating_add(entry.ncpus.unwrap_or(1))),
+    };
+    room.max(1)
 }
 
 /// Where ranks are to run.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_io::logging::is_plain;
 use mpd_proto::hosts::HostEntry;
 use mpd_proto::job::{
     Binding, Bytes, LabelFormat, MAX_RANKS, OnCrash, OnFailure, OutputSpec, PlacementSpec,
@@ -18,6 +19,7 @@ use crate::demand::Launcher;
 use crate::hosts;
 use crate::once::Once;
 use crate::options::Key;
+use crate::place::Place;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
@@ -88,6 +90,7 @@ pub enum Universe {
 #[derive(Debug, Default)]
 pub struct JobOptions {
     alias: Once<String>,
+    pub(crate) allow_alone: bool,
     behind: bool,
     binding: Once<Binding>,
     pub(crate) config_file: Once<PathBuf>,
@@ -108,6 +111,7 @@ pub struct JobOptions {
     on_failure: Once<Consequence>,
     outfile: Once<LabelFormat>,
     per_host: Once<u32>,
+    pub(crate) place: Place,
     pub(crate) preload: bool,
     print_exit_codes: bool,
     print_rank_map: bool,
@@ -122,6 +126,8 @@ pub struct JobOptions {
     trace_file: Once<PathBuf>,
     trace_hops: bool,
     pub(crate) universe: Once<Universe>,
+    /// Whether to say nothing of ranks that fail.
+    pub(crate) is_silent: bool,
     pub(crate) verbose: bool,
 }
 
@@ -130,10 +136,14 @@ impl JobOptions {
     pub fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::Alias => self.alias.set(alias(setting)?, setting)?,
+            Key::AllowAlone => self.allow_alone = true,
             Key::Behind => self.behind = true,
             Key::Binding => self.binding.set(binding(setting)?, setting)?,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
-            Key::ContinueOnFailure => self.on_failure.set(Consequence::Continue, setting)?,
+            Key::ContinueOnFailure => {
+                self.on_failure.set(Consequence::Continue, setting)?;
+                self.is_silent = true;
+            }
             Key::DryRun => self.dry_run = true,
             Key::ErrFile => self.errfile.set(file_pattern(setting, directory)?, setting)?,
             Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
@@ -167,6 +177,7 @@ impl JobOptions {
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::PrintRankMap => self.print_rank_map = true,
             Key::ProcTable => self.proctable.set(setting.nonempty()?.into(), setting)?,
+            Key::Ring | Key::RunDir => self.place.note(setting, directory)?,
             Key::RoundRobin => self.round_robin = true,
             Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
@@ -230,9 +241,8 @@ impl JobOptions {
         &self.exclude
     }
 
-    /// How many processes each host of the ring is to take, if all hosts are named and that was said.
+    /// How many processes each host is to take, if that was said.
     pub fn of_each_host(&self) -> Option<u32> {
-        self.hosts.get().filter(|hosts| hosts.is_empty())?;
         self.per_host.get().copied()
     }
 
@@ -301,8 +311,11 @@ impl JobOptions {
 
 fn alias(setting: &Setting) -> Result<String, Usage> {
     let text = setting.text()?;
-    match text.is_empty() || text.contains(char::is_control) {
-        true => Err(setting.error("an alias is text without control characters, and not empty")),
+    match text.is_empty() || !text.chars().all(is_plain) {
+        true => {
+            Err(setting
+                .error("an alias is text without control and format characters, and not empty"))
+        }
         false => Ok(text.to_owned()),
     }
 }

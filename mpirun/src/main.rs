@@ -1,8 +1,6 @@
 //! `mpirun` (also `mpiexec`, and `mpdexec` for a command on every host): starts a job and stands for all of its processes to the user.
 
-use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -12,10 +10,16 @@ use mpd_proto::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;
+use mpirun::messages::Messages;
 use mpirun::session::{self, Finished};
 use mpirun::{docs, exits, launch, mpir};
 
 fn main() -> ExitCode {
+    mpd_io::with_enough_stack(console)
+}
+
+fn console() -> ExitCode {
+    mpd_io::identity::take_name();
     mpd_io::reserve_standard_descriptors();
     // Reading a terminal that was taken away in the meantime is an error instead of a stop.
     mpd_io::ignore_signal(libc::SIGTTIN);
@@ -54,7 +58,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let began = wall();
     if job.call.is_some() {
         // What the program that forked us had open is none of ours, and may be waited for to be closed.
-        mpd_io::close_inherited();
+        mpd_io::close_inherited().context("cannot close what the program had open")?;
     }
     // A tool that controls us attaches to the ranks before they leave MPI_Init.
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
@@ -63,43 +67,51 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         on_crash.hold &= !job.spec.hold && terminal::is_ours();
     }
     let mut signals = session::catch_signals()?;
-    job.numbers = job.target.take().map(|target| target.aim(&mut job.spec)).transpose()?;
+    if let Some(target) = job.target.take() {
+        let (numbers, door) = target.aim(&job.place, &mut job.spec)?;
+        (job.numbers, job.door) = (Some(numbers), Some(door));
+    }
     let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;
-    let submitted = match launch::submit(&mut job, adopted, &mut signals)? {
+    let (passed, pipes) = launch::passed(&job, adopted)?;
+    let submitted = match launch::submit(&job, &passed, &mut signals)? {
         Submission::Done(submitted) => submitted,
         Submission::Interrupted(signal) => {
             return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
         }
     };
-    let finished = session::accompany(name, &job, submitted, signals)?;
-    report(&job, &finished, began)?;
+    let mut finished = session::accompany(name, &job, (submitted, passed, pipes), signals)?;
+    report(name, &job, &mut finished, began);
     let code = match job.exits.highest && !finished.run.was_cut_short() {
         true => finished.run.ends().highest(finished.code),
         false => finished.code,
     };
-    Ok(ExitCode::from(code))
+    Ok(ExitCode::from(match code {
+        0 if finished.reports.have_failed() => exit::SUITE,
+        code => code,
+    }))
 }
 
 /// Writes the reports that were asked for; we began at `began`.
-fn report(job: &Job, finished: &Finished, began: u64) -> Result<()> {
+fn report(name: &str, job: &Job, finished: &mut Finished, began: u64) {
+    let Finished { run, reports, .. } = finished;
     let wanted = &job.exits;
-    let ends = finished.run.ends();
-    let id = finished.run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
+    let ends = run.ends();
+    let id = run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
     if let Some(path) = &wanted.status_file {
-        write(path, exits::render_status_file(&id, ends))?;
+        reports.write(path, exits::render_status_file(&id, ends));
     }
     if let Some(path) = &wanted.ecfn {
-        write(path, exits::render_ecfn(&id, ends.first()))?;
+        reports.write(path, exits::render_ecfn(&id, ends.first()));
     }
     if let Some(path) = &job.trace.file {
         let took = wall().saturating_sub(began);
-        write(path, finished.run.timeline().render(&id, (began, took)))?;
+        reports.write(path, run.timeline().render(&id, (began, took)));
     }
+    reports.finish();
+    let mut messages = Messages::new(name);
+    reports.take_problems().iter().for_each(|problem| messages.print(problem));
+    messages.finish();
     if wanted.print_all {
         let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends.first()).trim_end());
     }
-    Ok(())
 }

@@ -12,6 +12,9 @@ const MAX_WAITING: usize = 64 * 1024;
 /// How often a reader that does not read is tried again.
 pub const RETRY: Duration = Duration::from_millis(50);
 
+/// How often it is tried at the end: 2 s.
+const TRIES: u32 = 40;
+
 /// Standard error, and what waits for it.
 #[derive(Debug)]
 pub struct Messages {
@@ -52,6 +55,17 @@ impl Messages {
         }
         if std::mem::take(&mut self.dropped) {
             self.print("further messages were lost");
+        }
+    }
+
+    /// Gives the reader of what waits a bounded time.
+    pub fn finish(&mut self) {
+        for _ in 0..TRIES {
+            self.flush();
+            if !self.is_waiting() {
+                return;
+            }
+            std::thread::sleep(RETRY);
         }
     }
 

@@ -11,6 +11,7 @@ use mpd_proto::{JobId, RankSet};
 use nix::unistd::Pid;
 
 use crate::debug::NAME;
+use crate::place::Place;
 
 /// A debugger that is open.
 #[derive(Debug)]
@@ -24,9 +25,10 @@ impl Opened {
     ///
     /// # Errors
     /// There can be no process.
-    pub(crate) fn at(job: &JobId, ranks: &RankSet, gdb: &[u8]) -> Result<Self> {
+    pub(crate) fn at(place: &Place, job: &JobId, ranks: &RankSet, gdb: &[u8]) -> Result<Self> {
         let words = [NAME, "-p", &job.to_string(), "-r", &ranks.to_string(), "-gdb-path"];
-        let words = words.map(|word| word.as_bytes().to_vec()).into_iter().chain([gdb.to_vec()]);
+        let words = words.map(|word| word.as_bytes().to_vec()).into_iter();
+        let words = words.chain([gdb.to_vec()]).chain(place.words());
         let mut spawn = Spawn::new(b"/proc/self/exe", words, own_environment())?;
         // It puts the terminal in order before it ends.
         spawn.in_our_group().end_with_parent();

@@ -7,6 +7,8 @@
 pub enum Key {
     /// `-a`: the job's alias.
     Alias,
+    /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
+    AllowAlone,
     /// `-gdba`: what is debugged is a job that runs.
     Attach,
     /// `-r`: some of its ranks.
@@ -103,8 +105,12 @@ pub enum Key {
     Processes,
     /// `-pty`: each rank on a terminal.
     Pty,
+    /// `-ring`: which of the user's rings.
+    Ring,
     /// `-rr`: hosts take ranks in turn.
     RoundRobin,
+    /// `-rundir`: the run directory of the daemon.
+    RunDir,
     /// `-pmi_args`: the one rank is a program that runs already.
     Singleton,
     /// `-soft`.
@@ -285,7 +291,7 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes (default 1; a batch job's slots)").of(Argset).basic(),
+        "run N processes (default: 1 for each host that is named, N for HOST:N; a batch job's slots; else 1)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
         "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
          list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
@@ -329,10 +335,11 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::SpawnPolicy, &["spawn-policy"], &["rr|load|pack"],
         "put each process that ranks spawn on the next host after the one used last (rr, default), on \
          the one with the fewest processes of the job for each CPU, or fill the slots of the one used \
-         last and then of the next"),
+         last and then of the next; MPICH's test spaiccreate2 hangs with rr, by a fault of MPICH that \
+         Hydra's default placement avoids, and does not hang with pack"),
     opt(Hosts, Key::Group, &["g"], &["K"],
-        "keep groups of K ranks together on a host; they get MPD_GROUP_KEY, MPD_GROUP_SIZE and \
-         MPD_GROUP_RANK, and the last group may be smaller"),
+        "keep groups of K ranks together on a host; they get MPD_GROUP_DIR for shared memory, \
+         MPD_GROUP_SIZE and MPD_GROUP_RANK, and the last group may be smaller"),
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
@@ -375,7 +382,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Io, Key::LabelPattern, &["prepend-pattern"], &["FORMAT"],
         "the same with nothing added to FORMAT"),
     opt(Io, Key::Merge, &["m"], &[],
-        "print identical lines of several ranks once; implies -l").basic(),
+        "print identical lines of ranks once; implies -l").basic(),
     opt(Io, Key::Timestamp, &["timestamp"], &[],
         "put the time in front of each line of output"),
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
@@ -392,11 +399,14 @@ pub static OPTIONS: &[Opt] = {
         "write standard error to files (%r is the rank)"),
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
-        "end the job after SECONDS, also MPIEXEC_TIMEOUT; 0: never").basic(),
+        "end after SECONDS (MPIEXEC_TIMEOUT); 0: never").basic(),
     opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
         "after a failure: end (default), continue, highest").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
-        "the same as -on-failure continue"),
+        "as -on-failure continue, and print no line about a failed rank (-v prints it)"),
+    opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
+        "end with 0 although each rank was rank 0 of 1, because its MPI library does not speak PMI (Open MPI); without \
+         this option mpirun says so at the end, and the exit code is 1"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
         "write to FILE how each rank ended").basic(),
     opt(Ending, Key::ExitCodeFile, &["ecfn"], &["FILE"],
@@ -425,13 +435,17 @@ pub static OPTIONS: &[Opt] = {
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
         "give the job a name of your own"),
+    opt(Job, Key::Ring, &["ring"], &["NAME"],
+        "run in the ring of that name (default: MPD_RING, MPD_CON_EXT, the batch job's id); it must be up"),
+    opt(Job, Key::RunDir, &["rundir"], &["DIR"],
+        "ask the daemon with that run directory (default: MPD_RUNDIR); it must be running"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
         "the universe size that MPI programs are told: a number, the number of CPUs of the ring \
          (of this host, if no daemon is running here), or unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
-        "say what is being done").basic(),
+        "say what is being done, and print every notice").basic(),
     opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
         "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
     opt(Job, Key::TraceHops, &["trace-hops"], &[],

@@ -6,13 +6,14 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
+use mpd_io::identity::Closed;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
@@ -63,27 +64,35 @@ pub enum Started {
     Interrupted(i32),
 }
 
-/// Starts a daemon here, and one on each other host that is wanted.
+/// Starts a daemon here, and one on each other host that is wanted. Consoles find the ring in the directory
+/// `listed`.
 ///
 /// # Errors
 /// One of them cannot be had. Nothing is left then, and who failed and why is told on standard error.
-pub fn start(demand: &Demand, verbose: bool, signals: &mut Signals) -> Result<Started> {
+pub fn start(
+    demand: &Demand,
+    verbose: bool,
+    listed: Option<&Path>,
+    signals: &mut Signals,
+) -> Result<Started> {
     let here = host_name();
     let ours = thishost::names_of_this_host(&demand.hosts, &here);
     let own = demand.hosts.iter().find(|entry| ours.contains(&entry.host));
     if demand.hosts.iter().all(|entry| ours.contains(&entry.host)) {
-        let (conn, daemon) = Daemon::start(own, None)?.ready()?;
+        let (conn, daemon) = Daemon::start(own, None, listed)?.ready()?;
         return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
     }
+    // A rank of another job, or another program of this user, could read the key in our memory or from a pipe.
+    let _closed = Closed::begin().context("cannot close /proc to others")?;
     let name = RingName::private()?;
     let key = keyfile::generate(name.as_str())?;
     let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
     let others = demand.hosts.iter().filter(|entry| !ours.contains(&entry.host));
-    let daemon = Daemon::start(own, Some(&ring))?;
+    let daemon = Daemon::start(own, Some(&ring), listed)?;
     // Both take their time to begin.
     let boot = Boot::start(&ring, &demand.launcher, verbose);
     let (conn, daemon) = daemon.ready()?;
-    let boot = boot.and_then(|boot| boot.raise(&ring, others, signals));
+    let boot = boot.and_then(|boot| boot.raise(ring, others, signals));
     let problem = match boot {
         Ok(Booted::Up(boot)) => {
             return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: Some(boot) }));
@@ -120,27 +129,28 @@ struct Daemon {
 
 impl Daemon {
     /// Starts `mpd` for us alone; with `ring`, others may enter.
-    fn start(own: Option<&HostEntry>, ring: Option<&Ring>) -> Result<Self> {
+    fn start(own: Option<&HostEntry>, ring: Option<&Ring>, listed: Option<&Path>) -> Result<Self> {
         let program = find("mpd")?;
         let (conn, theirs) = UnixStream::pair().context("cannot make a socket")?;
-        let (told, ready) = io::pipe().context("cannot make a pipe")?;
-        let (input, mut key) = io::pipe().context("cannot make a pipe")?;
-        let words = daemon_words(own, ring);
+        let words = daemon_words(own, ring, listed);
         let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
         let (null, stderr) = (null.as_fd(), io::stderr());
         let spawn = Spawn::new(program.as_os_str().as_bytes(), words, own_environment())?;
-        let descriptors = match ring {
-            None => vec![null, null, stderr.as_fd(), theirs.as_fd()],
-            Some(_) => vec![input.as_fd(), null, null, theirs.as_fd(), ready.as_fd()],
-        };
         let failed = || format!("cannot start {}", program.display());
-        let pid = spawn.start(&descriptors, Extra::default(), None).with_context(failed)?;
+        let start = |descriptors: &[BorrowedFd<'_>]| {
+            spawn.start(descriptors, Extra::default(), None).with_context(failed)
+        };
+        let Some(ring) = ring else {
+            let pid = start(&[null, null, stderr.as_fd(), theirs.as_fd()])?;
+            return Ok(Self { pid, conn, told: None });
+        };
+        let (told, ready) = io::pipe().context("cannot make a pipe")?;
+        let (input, mut key) = io::pipe().context("cannot make a pipe")?;
+        let pid = start(&[input.as_fd(), null, null, theirs.as_fd(), ready.as_fd()])?;
         drop(input);
-        if let Some(ring) = ring {
-            // If nobody reads it, the daemon's own words say why.
-            let _ = key.write_all(ring.key.to_text().as_bytes());
-        }
-        Ok(Self { pid, conn, told: ring.map(|_| told) })
+        // If nobody reads it, the daemon's own words say why.
+        let _ = key.write_all(ring.key.to_text().as_bytes());
+        Ok(Self { pid, conn, told: Some(told) })
     }
 
     /// Our connection and its process, when it serves. If it does not, it is gone.
@@ -161,9 +171,17 @@ impl Daemon {
     }
 }
 
-fn daemon_words(own: Option<&HostEntry>, ring: Option<&Ring>) -> Vec<Vec<u8>> {
+fn daemon_words(
+    own: Option<&HostEntry>,
+    ring: Option<&Ring>,
+    listed: Option<&Path>,
+) -> Vec<Vec<u8>> {
     let mut words = vec![b"mpd".to_vec(), b"--private".to_vec()];
     let mut option = |name: &str, value: Vec<u8>| words.extend([name.into(), value]);
+    option("--owner", std::process::id().to_string().into_bytes());
+    if let Some(listed) = listed {
+        option("--listed", listed.as_os_str().to_owned().into_vec());
+    }
     if let Some(own) = own {
         if !thishost::is_loopback(&own.host) {
             option("--name", own.host.clone().into_bytes());
@@ -230,7 +248,7 @@ impl Boot {
     /// there or cannot be had.
     fn raise<'a>(
         mut self,
-        ring: &Ring,
+        ring: Ring,
         others: impl Iterator<Item = &'a HostEntry>,
         signals: &mut Signals,
     ) -> Result<Booted> {
@@ -241,6 +259,8 @@ impl Boot {
             .order
             .write_all(ring.key.to_text().as_bytes())
             .and_then(|()| self.order.write_all(lines.as_bytes()));
+        // Wipes the key.
+        drop(ring);
         self.wait(signals)
     }
 

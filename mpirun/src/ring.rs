@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use mpd_io::console::Console;
 use mpd_io::cpus;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
 use mpd_proto::message::{ConsoleReply, RingRequest};
 use mpd_proto::ring::Standing;
+
+use crate::place::Place;
 
 /// How long the daemon of this host may take to say.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,13 +22,12 @@ pub struct RingSize {
 }
 
 /// The ring that the daemon of this host is in; this host alone if none serves here, or does not say.
-pub fn size() -> RingSize {
-    of_daemon().unwrap_or_else(|| RingSize { hosts: 1, cpus: cpus::count() })
+pub fn size(place: &Place) -> RingSize {
+    of_daemon(place).unwrap_or_else(|| RingSize { hosts: 1, cpus: cpus::count() })
 }
 
-fn of_daemon() -> Option<RingSize> {
-    let rundir = RunDir::resolve(None, &RingName::resolve(None).ok()?, &host_name());
-    let mut console = Console::ask(&rundir, RingRequest::Describe).ok()?;
+fn of_daemon(place: &Place) -> Option<RingSize> {
+    let mut console = Console::ask(&place.rundir().ok()?, RingRequest::Describe).ok()?;
     let ConsoleReply::Ring(view) = console.answer(Some(PATIENCE)).ok()? else { return None };
     let live = view.members.iter().filter(|member| member.standing == Standing::Live);
     let sum = live.fold(RingSize { hosts: 0, cpus: 0 }, |sum, member| RingSize {

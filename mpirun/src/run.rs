@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_proto::job::{Failure, RankEnd, exit};
+use mpd_proto::job::{Failure, Notice, RankEnd, exit};
 use mpd_proto::message::{JobInput, JobNews};
 use mpd_proto::{JobId, RankSet, Time};
 
@@ -39,10 +39,14 @@ pub enum Input {
     Resized(u16, u16),
     /// SIGHUP came because the terminal is gone.
     TerminalGone,
+    /// Standard input cannot be read to its end, for this reason.
+    StdinLost(String),
     /// The job was refused.
     Refused(String),
-    /// The connection closed.
+    /// The connection closed, behind a whole message.
     Closed,
+    /// What came is no message, or only the beginning of one.
+    Garbled,
 }
 
 /// What is to be done.
@@ -60,6 +64,8 @@ pub enum Output {
     Stop,
     /// A line for the user, without the program's name in front.
     Print(String),
+    /// Submit the job once more: whoever was to start it has died, and no rank of it has run.
+    Resubmit,
     /// Write the reports; the job is over.
     Finish(u8),
     /// Close the connection and go: the job was not running yet, and ends by that.
@@ -73,8 +79,12 @@ pub struct Settings {
     pub size: u32,
     /// Failures do not end the job: they are told at once.
     pub goes_on: bool,
-    /// Tell the job's id.
+    /// Failures of ranks are not told: Hydra's `-disable-auto-cleanup` says nothing of them.
+    pub is_silent: bool,
+    /// Tell the job's id, and print minor notices.
     pub verbose: bool,
+    /// Standard error is a terminal: print minor notices.
+    pub terminal: bool,
     /// The one rank is a program that has started us, and is in our process group.
     pub adopted: bool,
     /// Tell how many times the words of the launch were passed on.
@@ -88,6 +98,9 @@ pub struct Settings {
 pub struct Run {
     settings: Settings,
     job: Option<(JobId, String)>,
+    /// It has started, or has failed before.
+    decided: bool,
+    resubmitted: bool,
     untold: Option<(Time, String)>,
     forwarded: BTreeSet<i32>,
     credit: usize,
@@ -96,6 +109,8 @@ pub struct Run {
     just_continued: bool,
     /// Something other than the end of a rank went wrong.
     cut_short: bool,
+    /// The ranks had less of standard input than there was.
+    stdin_lost: bool,
     ends: Ends,
     processes: Processes,
     timeline: Timeline,
@@ -115,6 +130,8 @@ impl Run {
             settings,
             processes: Processes::of(settings.size),
             job: None,
+            decided: false,
+            resubmitted: false,
             untold: None,
             forwarded: BTreeSet::new(),
             credit: 0,
@@ -122,6 +139,7 @@ impl Run {
             suspending: false,
             just_continued: false,
             cut_short: false,
+            stdin_lost: false,
             ends: Ends::default(),
             timeline: Timeline::default(),
             crashes: Crashes::default(),
@@ -150,18 +168,43 @@ impl Run {
                 self.forwarded.insert(SIGHUP);
                 self.send(JobInput::HangUp);
             }
+            Input::StdinLost(problem) => {
+                if !std::mem::replace(&mut self.stdin_lost, true) {
+                    self.cut_short = true;
+                    let text = format!("cannot read standard input: {problem}");
+                    self.outputs.push_back(Output::Print(text));
+                }
+            }
             Input::Refused(problem) => {
                 self.outputs.push_back(Output::Print(problem));
                 self.finish(exit::SUITE);
             }
-            Input::Closed => {
-                let job =
-                    self.job.as_ref().map_or_else(String::new, |(id, _)| format!(" of job {id}"));
-                let problem = format!("the manager{job} died, and the job with it");
-                self.outputs.push_back(Output::Print(problem));
-                self.finish(exit::SUITE);
+            Input::Closed if !self.decided && !std::mem::replace(&mut self.resubmitted, true) => {
+                (self.credit, self.stdin_wanted) = (0, true);
+                if self.settings.verbose {
+                    let text = "the daemon died before the job started; the job is submitted again";
+                    self.outputs.push_back(Output::Print(text.to_owned()));
+                }
+                self.outputs.push_back(Output::Resubmit);
             }
+            Input::Closed => self.lose_job(match &self.job {
+                Some((id, _)) => format!("the manager of job {id} died, and the job with it"),
+                None if self.decided => {
+                    "the manager of the job died, and the job with it".to_owned()
+                }
+                None => "the daemon died twice before the job started; no rank has run".to_owned(),
+            }),
+            Input::Garbled => self.lose_job(
+                "what the daemon or the manager said cannot be understood; \
+                 mpd and mpirun must be of one release"
+                    .to_owned(),
+            ),
         }
+    }
+
+    fn lose_job(&mut self, problem: String) {
+        self.outputs.push_back(Output::Print(problem));
+        self.finish(exit::SUITE);
     }
 
     /// A signal has come, and will be an input behind what was said before it.
@@ -257,6 +300,10 @@ impl Run {
     }
 
     fn news(&mut self, now: Time, news: JobNews) {
+        self.decided |= matches!(
+            news,
+            JobNews::Started { .. } | JobNews::Failed { .. } | JobNews::Ended { .. }
+        );
         match news {
             JobNews::Started { job, host } => {
                 if self.settings.verbose {
@@ -292,11 +339,14 @@ impl Run {
                 }
             }
             JobNews::Failed { host, failure } => {
-                if !self.settings.goes_on || !matches!(failure.bare(), Failure::Rank { .. }) {
+                let is_of_rank =
+                    matches!(failure.bare(), Failure::Rank { .. } | Failure::NotFinalized { .. });
+                if !self.settings.goes_on || !is_of_rank {
                     self.outputs.push_back(Output::ShowAbort(self.told(&failure)));
                     self.forget_crashed();
                 }
-                self.cut_short |= !matches!(failure.bare(), Failure::Rank { .. });
+                let is_end_of_rank = matches!(failure.bare(), Failure::Rank { .. });
+                self.cut_short |= !(is_end_of_rank || self.settings.goes_on && is_of_rank);
                 if self.is_worth_telling(&failure) {
                     let place =
                         if failure.names_host() { format!("host {host}: ") } else { String::new() };
@@ -314,7 +364,11 @@ impl Run {
                     self.outputs.push_back(Output::Print(hops.line()));
                 }
             }
-            JobNews::Notice { text } => self.outputs.push_back(Output::Print(text)),
+            JobNews::Notice(Notice { text, minor }) => {
+                if !minor || self.settings.terminal || self.settings.verbose {
+                    self.outputs.push_back(Output::Print(text));
+                }
+            }
             JobNews::Ended { code } => self.finish(code),
         }
     }
@@ -325,6 +379,9 @@ impl Run {
             Failure::NotFinalized { rank } if self.settings.adopted => {
                 format!("rank {rank}: ended without MPI_Finalize; the job was ended")
             }
+            Failure::NotFinalized { rank } if self.settings.goes_on => {
+                format!("rank {rank}: exited with code 0 after MPI_Init without MPI_Finalize")
+            }
             failure => failure.to_string(),
         }
     }
@@ -333,6 +390,11 @@ impl Run {
     /// are no news to the user.
     fn is_worth_telling(&self, failure: &Failure) -> bool {
         match failure.bare() {
+            Failure::Rank { .. } | Failure::NotFinalized { .. } | Failure::Aborted { .. }
+                if self.settings.is_silent && !self.settings.verbose =>
+            {
+                false
+            }
             Failure::Rank { end: RankEnd::Exited(_), .. } => {
                 self.settings.size > 1 || failure != failure.bare()
             }
@@ -355,6 +417,7 @@ impl Run {
     }
 
     fn finish(&mut self, code: u8) {
+        let code = if self.stdin_lost && code == 0 { exit::SUITE } else { code };
         let _ = self.crashed.forget();
         self.tell();
         self.ends.sort();
@@ -408,240 +471,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
-    use mpd_proto::{Rank, RankSet};
-
-    use super::*;
-    use crate::ends::Ended;
-
-    fn run(size: u32) -> Run {
-        let mut run = Run::new(Settings {
-            size,
-            goes_on: false,
-            verbose: false,
-            adopted: false,
-            hops: false,
-            hold: false,
-        });
-        assert_eq!(told(&mut run, started()), []);
-        run
-    }
-
-    fn started() -> Input {
-        let job = JobId::new(1, "h1").unwrap();
-        Input::News(JobNews::Started { job, host: "h1".into() })
-    }
-
-    #[test]
-    fn of_sizes_that_came_before_the_job_the_last_one_is_told() {
-        let (size, no) = (1, false);
-        let settings = Settings { size, goes_on: no, verbose: no, adopted: no, hops: no, hold: no };
-        let mut run = Run::new(settings);
-        assert_eq!(told(&mut run, Input::Resized(80, 24)), []);
-        assert_eq!(told(&mut run, Input::Resized(90, 25)), []);
-        let resize = |columns, lines| Output::Send(JobInput::Resize { columns, lines });
-        assert_eq!(told(&mut run, started()), [resize(90, 25)]);
-        assert_eq!(told(&mut run, Input::Resized(91, 26)), [resize(91, 26)]);
-    }
-
-    #[test]
-    fn before_the_start_an_end_means_leaving_and_the_rest_is_held() {
-        let mut run = Run::new(Settings {
-            size: 1,
-            goes_on: false,
-            verbose: false,
-            adopted: false,
-            hops: false,
-            hold: false,
-        });
-        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), []);
-        assert_eq!(told(&mut run, started()), [Output::Send(JobInput::Suspend)]);
-        let mut run = Run::new(Settings {
-            size: 1,
-            goes_on: false,
-            verbose: false,
-            adopted: false,
-            hops: false,
-            hold: false,
-        });
-        assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [Output::Leave(143)]);
-    }
-
-    fn all_of(run: &mut Run, input: Input) -> Vec<Output> {
-        run.handle(Time::ZERO, input);
-        std::iter::from_fn(|| run.poll_output()).collect()
-    }
-
-    /// What there is to do but for debuggers.
-    fn told(run: &mut Run, input: Input) -> Vec<Output> {
-        let outputs = all_of(run, input);
-        outputs.into_iter().filter(|output| !matches!(output, Output::ShowAbort(_))).collect()
-    }
-
-    fn failed(end: RankEnd) -> Input {
-        let failure = Failure::Rank { rank: Rank(1), end };
-        Input::News(JobNews::Failed { host: "h1".into(), failure })
-    }
-
-    #[test]
-    fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
-        let mut run = run(2);
-        run.settings.hold = true;
-        let told_of = |rank: u32| {
-            let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
-            let ranks = [Rank(rank)].into_iter().collect();
-            Input::News(JobNews::Processes { host, ranks, pids: vec![100 + rank] })
-        };
-        assert_eq!(told(&mut run, told_of(1)), []);
-        let shown = [Output::ShowProcesses, Output::Send(JobInput::GoOn)];
-        assert_eq!(told(&mut run, told_of(0)), shown);
-        assert_eq!(told(&mut run, told_of(0)), []);
-    }
-
-    fn held(rank: u32) -> Input {
-        let crash = mpd_proto::job::Crash::held(11);
-        Input::News(JobNews::Crashed { rank: Rank(rank), crash })
-    }
-
-    #[test]
-    fn the_debugger_opens_at_crashed_ranks_and_what_is_held_dies_when_it_is_left() {
-        let mut run = run(1);
-        assert_eq!(told(&mut run, held(0)), []);
-        assert_eq!(run.poll_timeout(), None, "the ring does not know the rank yet");
-        let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
-        let ranks = RankSet::below(1);
-        let processes = JobNews::Processes { host, ranks: ranks.clone(), pids: vec![7] };
-        told(&mut run, Input::News(processes));
-        run.handle_timeout(run.poll_timeout().unwrap());
-        let who = "rank 0 of host h1: SIGSEGV; the debugger opens there, the job ends when you quit it (q)";
-        assert_eq!(run.poll_output(), Some(Output::Print(who.into())));
-        assert_eq!(run.poll_output(), Some(Output::Debug(ranks)));
-        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop], "the job is not");
-        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
-        run.debugged(Time::ZERO, true);
-        assert_eq!(run.poll_output(), Some(Output::Send(JobInput::GoOn)));
-    }
-
-    #[test]
-    fn no_debugger_opens_where_the_job_is_about_to_end() {
-        for end in [Input::Signal(SIGINT), failed(RankEnd::Exited(7))] {
-            let mut run = run(2);
-            assert_eq!(told(&mut run, held(0)), []);
-            assert!(told(&mut run, end).contains(&Output::Send(JobInput::GoOn)));
-            assert_eq!(told(&mut run, held(1)), [Output::Send(JobInput::GoOn)]);
-        }
-    }
-
-    #[test]
-    fn debuggers_are_shown_a_failure_that_ends_the_job_at_once() {
-        let why = Output::ShowAbort("rank 1: exited with code 7".into());
-        assert_eq!(all_of(&mut run(2), failed(RankEnd::Exited(7))), [why]);
-        let mut goes_on = run(2);
-        goes_on.settings.goes_on = true;
-        let told = all_of(&mut goes_on, failed(RankEnd::Exited(7)));
-        assert!(!told.iter().any(|output| matches!(output, Output::ShowAbort(_))), "{told:?}");
-    }
-
-    #[test]
-    fn a_failure_is_told_with_the_end_of_the_job() {
-        let mut run = run(2);
-        assert_eq!(told(&mut run, failed(RankEnd::Exited(7))), []);
-        assert_eq!(
-            told(&mut run, Input::News(JobNews::Ended { code: 7 })),
-            [Output::Print("host h1: rank 1: exited with code 7".into()), Output::Finish(7)]
-        );
-    }
-
-    #[test]
-    fn a_failure_is_told_after_a_second_even_if_the_end_does_not_come() {
-        let mut run = run(2);
-        told(&mut run, failed(RankEnd::Exited(7)));
-        run.handle_timeout(Time::ZERO + TELL_AFTER);
-        assert!(matches!(run.poll_output(), Some(Output::Print(_))));
-        assert_eq!(run.poll_timeout(), None);
-    }
-
-    #[test]
-    fn what_the_user_did_himself_is_not_told() {
-        let mut run = run(2);
-        assert_eq!(told(&mut run, Input::Signal(SIGINT)), [Output::Send(JobInput::Interrupt)]);
-        told(&mut run, failed(RankEnd::Signaled { signal: 2, core: false }));
-        let end = Input::News(JobNews::Ended { code: 130 });
-        assert_eq!(told(&mut run, end), [Output::Finish(130)]);
-    }
-
-    #[test]
-    fn stop_comes_only_when_the_job_is_suspended_and_our_own_return_is_told_once() {
-        let mut run = run(2);
-        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Send(JobInput::Suspend)]);
-        assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), [Output::Stop]);
-        run.continued();
-        assert_eq!(run.poll_output(), Some(Output::Send(JobInput::Resume)));
-        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
-        let forwarded = Output::Send(JobInput::Signal { signal: 18 });
-        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [forwarded]);
-    }
-
-    #[test]
-    fn a_hang_up_ends_the_job_only_if_the_terminal_is_gone() {
-        let mut run = run(2);
-        let forwarded = Output::Send(JobInput::Signal { signal: 1 });
-        assert_eq!(told(&mut run, Input::Signal(SIGHUP)), [forwarded]);
-        assert_eq!(told(&mut run, Input::TerminalGone), [Output::Send(JobInput::HangUp)]);
-    }
-
-    #[test]
-    fn what_the_terminal_sends_reaches_a_program_without_us() {
-        let settings = Settings {
-            size: 1,
-            goes_on: false,
-            verbose: false,
-            adopted: true,
-            hops: false,
-            hold: false,
-        };
-        let mut run = Run::new(settings);
-        assert_eq!(told(&mut run, Input::Signal(SIGINT)), []);
-        assert_eq!(told(&mut run, started()), []);
-        for input in [Input::Signal(SIGQUIT), Input::Signal(SIGWINCH), Input::TerminalGone] {
-            assert_eq!(told(&mut run, input), []);
-        }
-        let ended = Output::Send(JobInput::Signal { signal: 15 });
-        assert_eq!(told(&mut run, Input::Signal(SIGTERM)), [ended]);
-        // What it has spawned stops with it, and we do not.
-        let suspend = Output::Send(JobInput::Suspend);
-        assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [suspend]);
-        assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), []);
-        let resume = Output::Send(JobInput::Resume);
-        assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [resume]);
-        // It died of what its user did.
-        let failure = Failure::NotFinalized { rank: Rank(0) };
-        told(&mut run, Input::News(JobNews::Failed { host: "h1".into(), failure }));
-        let end = Input::News(JobNews::Ended { code: 1 });
-        assert_eq!(told(&mut run, end), [Output::Finish(1)]);
-    }
-
-    #[test]
-    fn ends_of_several_hosts_are_in_rank_order() {
-        let mut run = run(4);
-        let ends = |host: &str, ranks: [u32; 2]| {
-            let ends = ranks.map(|rank| (100 + rank, RankEnd::Exited(0))).to_vec();
-            let ranks = RankSet::from_iter(ranks.map(Rank));
-            Input::News(JobNews::Ends { host: host.into(), world: None, ranks, ends })
-        };
-        told(&mut run, ends("h1", [0, 3]));
-        told(&mut run, ends("h2", [1, 2]));
-        told(&mut run, Input::News(JobNews::Ended { code: 0 }));
-        let ended = |ended: &Ended| (ended.rank.0, ended.host.clone(), ended.pid);
-        let ended: Vec<_> = run.ends().first().iter().map(ended).collect();
-        let expected = [(0, "h1"), (1, "h2"), (2, "h2"), (3, "h1")];
-        assert_eq!(ended, expected.map(|(rank, host)| (rank, host.to_owned(), 100 + rank)));
-    }
-
-    #[test]
-    fn a_connection_that_closes_before_the_end_is_a_failure_of_the_suite() {
-        let mut run = run(1);
-        let outputs = told(&mut run, Input::Closed);
-        assert_eq!(outputs.last(), Some(&Output::Finish(exit::SUITE)));
-    }
-}
+mod tests;

@@ -1,10 +1,7 @@
 //! The process of one `mpirun`: its loop and its descriptors. Decisions are [`crate::run`]'s.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +10,8 @@ use mio::{Events, Interest as Watch, Poll, Token};
 use mpd_io::clock::Clock;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
+use mpd_io::logging::plain;
+use mpd_io::pidfd::Pidfd;
 use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
 use mpd_io::terminal;
@@ -22,12 +21,15 @@ use mpd_proto::debug::numbers::Numbers;
 use mpd_proto::frame::{self, Kind};
 use mpd_proto::message::{ConsoleReply, JobNews};
 use nix::sys::signal::{Signal, raise};
+use nix::unistd::Pid;
 
 use crate::cli::Run as Job;
 use crate::debug::{self, Beside, Order};
-use crate::launch::Submitted;
+use crate::launch::{self, Passed, Submission, Submitted};
 use crate::messages::{Messages, RETRY};
 use crate::opened::Opened;
+use crate::private::Private;
+use crate::reports::Reports;
 use crate::run::{Input, Output, Run, Settings};
 use crate::{mpir, processes};
 
@@ -38,6 +40,9 @@ const OPENED: Token = Token(3);
 
 /// How often a terminal that is not ours is looked at again while input waits in it.
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a daemon that was killed may take to end.
+const DYING: Duration = Duration::from_millis(500);
 
 /// Signals that are passed on to the job, unless they were ignored when we were started (`nohup`).
 const CAUGHT: [i32; 9] = [
@@ -69,15 +74,22 @@ pub struct Finished {
     pub code: u8,
     /// The machine, for reports.
     pub run: Run,
+    /// Its files, some of which may not be whole yet.
+    pub reports: Reports,
 }
 
 struct Session<'a> {
     job: &'a Job,
     messages: Messages,
+    reports: Reports,
     poll: Poll,
     clock: Clock,
     run: Run,
     conn: Conn,
+    /// The daemons that were started for the job.
+    private: Private,
+    /// What goes with the job, until it has started.
+    passed: Option<Passed>,
     conn_ready: bool,
     closed: bool,
     signals: Signals,
@@ -102,20 +114,22 @@ struct Session<'a> {
 pub fn accompany(
     name: &str,
     job: &Job,
-    submitted: Submitted,
+    (submitted, passed, pipes): (Submitted, Passed, Option<[OwnedFd; 2]>),
     signals: Signals,
 ) -> Result<Finished> {
-    let Job { spec, verbose, trace, debug, .. } = job;
+    let Job { spec, is_silent, verbose, trace, debug, .. } = job;
     let settings = Settings {
         size: spec.size(),
         goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
+        is_silent: *is_silent,
         verbose: *verbose,
+        terminal: io::stderr().is_terminal(),
         adopted: spec.adopted,
         hops: trace.hops,
         hold: spec.hold,
     };
     let wants_stdin = spec.stdin_switch || spec.stdin.count_below(spec.size()) > 0;
-    let Submitted { conn, private, pipes } = submitted;
+    let Submitted { conn, private } = submitted;
     let poll = Poll::new().context("cannot make an event queue")?;
     let clock = Clock::start();
     let numbers = || job.numbers.clone().unwrap_or_else(|| Numbers::of_job(spec.size()));
@@ -126,10 +140,13 @@ pub fn accompany(
     let mut session = Session {
         job,
         messages: Messages::new(name),
+        reports: Reports::default(),
         poll,
         clock,
         run: Run::new(settings),
         conn,
+        private,
+        passed: Some(passed),
         conn_ready: true,
         closed: false,
         signals,
@@ -148,9 +165,10 @@ pub fn accompany(
     }
     session.wait_for_close();
     let own = session.desk.as_mut().and_then(|desk| desk.close(session.clock.now()));
-    let finished = Finished { code: own.or(session.code).unwrap_or(0), run: session.run };
+    let code = own.or(session.code).unwrap_or(0);
+    let finished = Finished { code, run: session.run, reports: session.reports };
     drop(session.conn);
-    private.wait();
+    session.private.wait();
     Ok(finished)
 }
 
@@ -167,7 +185,15 @@ impl Session<'_> {
                 watch(registry, stdin.as_raw_fd(), STDIN, Watch::READABLE)
                     .context("standard input")?;
             }
+            // What can never be read is known before the job, however soon that ends.
+            let unreadable = match stdin.is_always_ready() {
+                true => stdin.read(&mut []).err(),
+                false => None,
+            };
             self.stdin = Some(stdin);
+            if let Some(e) = unreadable {
+                self.tell(Input::StdinLost(plain(&e)));
+            }
         }
         Ok(())
     }
@@ -237,6 +263,8 @@ impl Session<'_> {
         self.perform();
         self.look_after_debugger();
         self.perform();
+        self.reports.go_on();
+        self.reports.take_problems().iter().for_each(|problem| self.messages.print(problem));
         self.messages.flush();
         if !self.closed && self.conn.flush().is_err() {
             // What the manager said last is still to be read.
@@ -250,7 +278,8 @@ impl Session<'_> {
             return Some(Duration::ZERO);
         }
         let mut waits = vec![self.run.poll_timeout().map(|at| self.clock.until(at))];
-        waits.push(self.messages.is_waiting().then_some(RETRY));
+        let is_writing = self.messages.is_waiting() || self.reports.is_waiting();
+        waits.push(is_writing.then_some(RETRY));
         waits.push(self.to_open.is_some().then_some(BACKGROUND_INTERVAL));
         if let Some((due, wait)) = self.desk.as_ref().map(|desk| desk.wait()) {
             waits.extend([due.map(|at| self.clock.until(at)), wait]);
@@ -287,7 +316,7 @@ impl Session<'_> {
                     return;
                 }
                 Err(e) => {
-                    self.messages.print(&format!("cannot read standard input: {e}"));
+                    self.tell(Input::StdinLost(plain(&e)));
                     return self.end_stdin();
                 }
             }
@@ -311,9 +340,14 @@ impl Session<'_> {
         match filled {
             Ok(Filled::More) => self.conn_ready = true,
             Ok(Filled::Empty) => {}
-            Ok(Filled::Closed) | Err(_) => {
+            Ok(Filled::Closed) => {
                 self.closed = true;
-                self.tell(Input::Closed);
+                let is_whole = !self.conn.is_partial();
+                self.tell(if is_whole { Input::Closed } else { Input::Garbled });
+            }
+            Err(_) => {
+                self.closed = true;
+                self.tell(Input::Garbled);
             }
         }
     }
@@ -322,14 +356,14 @@ impl Session<'_> {
         let payload = match self.conn.next_frame() {
             Ok(Some((Kind::Control, payload))) => payload,
             Ok(None) => return None,
-            Ok(Some(_)) | Err(_) => return Some(Input::Closed),
+            Ok(Some(_)) | Err(_) => return Some(Input::Garbled),
         };
         if let Ok(news) = frame::decode_message::<JobNews>(payload) {
             return Some(Input::News(news));
         }
         Some(match frame::decode_message(payload) {
             Ok(ConsoleReply::Refused { problem }) => Input::Refused(problem),
-            Ok(_) | Err(_) => Input::Closed,
+            Ok(_) | Err(_) => Input::Garbled,
         })
     }
 
@@ -351,6 +385,9 @@ impl Session<'_> {
             return desk.restarted(self.clock.now());
         }
         self.run.handle(self.clock.now(), input);
+        if self.run.job().is_some() {
+            self.passed = None;
+        }
         self.perform();
     }
 
@@ -370,8 +407,13 @@ impl Session<'_> {
                     }
                     self.to_open = Some(ranks);
                 }
-                Output::Finish(code) => self.code = Some(code),
+                Output::Resubmit => self.resubmit(),
+                Output::Finish(code) => {
+                    self.passed = None;
+                    self.code = Some(code);
+                }
                 Output::Leave(code) => {
+                    self.passed = None;
                     self.conn.finish();
                     self.code = Some(code);
                 }
@@ -381,6 +423,43 @@ impl Session<'_> {
                     self.run.continued();
                 }
             }
+        }
+    }
+
+    /// Waits until a daemon that is dying has ended. The kernel closes the connections of a process before
+    /// its listening socket, which would accept the job once more.
+    fn await_the_daemons_end(&self) {
+        let Ok(pid) = self.conn.peer().map(|peer| Pid::from_raw(peer.pid())) else { return };
+        // A private daemon has a socket that this process made.
+        if pid != Pid::this()
+            && let Ok(daemon) = Pidfd::open(pid)
+        {
+            daemon.wait(DYING);
+        }
+    }
+
+    /// To the daemon that is here now, or to private ones.
+    fn resubmit(&mut self) {
+        self.await_the_daemons_end();
+        let Some(passed) = &self.passed else { return };
+        let submission = launch::submit(self.job, passed, &mut self.signals);
+        let submission = submission.and_then(|submission| match submission {
+            Submission::Done(Submitted { conn, private }) => {
+                let both = Watch::READABLE | Watch::WRITABLE;
+                self.poll.registry().register(&mut SourceFd(&conn.as_raw_fd()), CONN, both)?;
+                Ok(Ok((conn, private)))
+            }
+            Submission::Interrupted(signal) => Ok(Err(signal)),
+        });
+        match submission {
+            Ok(Ok((conn, private))) => {
+                // The former daemon leaves when nobody is connected to it.
+                self.conn = conn;
+                std::mem::replace(&mut self.private, private).wait();
+                (self.closed, self.conn_ready) = (false, true);
+            }
+            Ok(Err(signal)) => self.tell(Input::Signal(signal)),
+            Err(error) => self.tell(Input::Refused(format!("{error:#}"))),
         }
     }
 
@@ -421,7 +500,7 @@ impl Session<'_> {
         let (job, _) = self.run.job().context("there is no job yet")?;
         let on_crash = self.job.spec.on_crash.as_ref().context("nobody wants one")?;
         self.messages.flush();
-        let opened = Opened::at(job, ranks, &on_crash.gdb)?;
+        let opened = Opened::at(&self.job.place, job, ranks, &on_crash.gdb)?;
         watch(self.poll.registry(), opened.as_raw_fd(), OPENED, Watch::READABLE)?;
         self.opened = Some(opened);
         Ok(())
@@ -435,10 +514,8 @@ impl Session<'_> {
         let file = wanted.map(|path| (path, processes.render(spec, &programs)));
         mpir::show(processes.hosts(), programs, &processes.table(spec));
         // Whoever waits for the file finds the table in our memory.
-        if let Some((path, text)) = file
-            && let Err(e) = write(path, text.as_bytes())
-        {
-            self.messages.print(&format!("cannot write {}: {e}", path.display()));
+        if let Some((path, text)) = file {
+            self.reports.write(path, text);
         }
         mpir::tell_spawned();
     }
@@ -464,11 +541,4 @@ impl Session<'_> {
             self.signals.pending();
         }
     }
-}
-
-/// Writes a file. A pipe without a reader is refused instead of waited for.
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK);
-    options.open(path)?.write_all(text)
 }

@@ -4,17 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use mpd_io::console::{self, Jobs};
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
+use mpd_io::rings::{self, AllJobs, Door, RingJobs};
 use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::job::{Argset, Bytes, Debug, HostWish, JobSpec, MAX_ARGSETS};
+use mpd_proto::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
 use mpd_proto::message::{HostedPart, JobRef};
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
 
 use crate::caller::Caller;
 use crate::debug::Wish;
+use crate::place::Place;
 
 /// How long the ring may take to say what runs in it.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -50,10 +49,10 @@ impl Target {
             ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envnone"].map(Into::into).into();
         // What the user has set for gdb is for what the user types.
         let wanted: &[&str] = if wish.stacks.is_some() { &[] } else { &DEBUGGERS_VARIABLES };
-        let is_wanted = |name: &Bytes| wanted.iter().any(|wanted| wanted.as_bytes() == name);
-        for (name, value) in caller.environment.iter().filter(|(name, _)| is_wanted(name)) {
-            let (name, value) = (OsStr::from_bytes(name), OsStr::from_bytes(value));
-            words.extend(["-env".into(), name.to_owned(), value.to_owned()]);
+        for name in wanted {
+            if let Some(value) = caller.variable(name.as_bytes()) {
+                words.extend(["-env".into(), name.into(), OsStr::from_bytes(value).to_owned()]);
+            }
         }
         if wish.stacks.is_some() {
             words.extend(["-wdir", "/"].map(OsString::from));
@@ -62,14 +61,16 @@ impl Target {
         words
     }
 
-    /// Finds the processes and makes of `like` the job whose ranks debug them. What people call these ranks.
+    /// Finds the processes and makes of `like` the job whose ranks debug them. What people call these ranks, and
+    /// the daemon that runs the processes.
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn aim(self, like: &mut JobSpec) -> Result<Numbers, TargetError> {
-        let processes = find(self.job, self.ranks.as_ref())?;
+    pub fn aim(self, place: &Place, like: &mut JobSpec) -> Result<(Numbers, Door), TargetError> {
+        let (processes, door) = find(place, self.job, self.ranks.as_ref())?;
         *like = attach(like.clone(), &processes);
-        Ok(Numbers::of_some(&processes.iter().map(|process| process.rank).collect()))
+        let numbers = Numbers::of_some(&processes.iter().map(|process| process.rank).collect());
+        Ok((numbers, door))
     }
 }
 
@@ -102,58 +103,72 @@ pub enum TargetError {
     TooMany(usize),
 }
 
-/// Hosts that have not said what runs there.
+/// Hosts that have not said what runs there, and why a ring has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unheard(Vec<DaemonName>);
+pub struct Unheard(Vec<DaemonName>, Vec<String>);
 
 impl std::fmt::Display for Unheard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
+        if !self.0.is_empty() {
+            let names: Vec<&str> = self.0.iter().map(DaemonName::as_str).collect();
+            write!(f, " (no answer from {})", names.join(", "))?;
         }
-        let names: Vec<&str> = self.0.iter().map(DaemonName::as_str).collect();
-        write!(f, " (no answer from {})", names.join(", "))
+        self.1.iter().try_for_each(|problem| write!(f, " ({problem})"))
     }
 }
 
-/// The processes of the job that is meant, in the order of their ranks; only `ranks` if given.
+/// The processes of the job that is meant, in the order of their ranks, and who runs them; only `ranks` if given.
 ///
 /// # Errors
 /// [`TargetError`].
-fn find(job: JobRef, ranks: Option<&RankSet>) -> Result<Vec<Process>, TargetError> {
-    let (me, parts, missing) = listing().map_err(TargetError::Ring)?;
-    choose(job.as_asked_of(&me), ranks, &parts, missing)
-}
-
-fn listing() -> anyhow::Result<Jobs> {
-    let rundir = RunDir::resolve(None, &RingName::resolve(None)?, &host_name());
-    Ok(console::jobs(&rundir, PATIENCE)?)
-}
-
-/// Of all that runs, the ranks of the job; those that it has spawned are not among them.
-fn choose(
+fn find(
+    place: &Place,
     job: JobRef,
-    wanted: Option<&RankSet>,
-    parts: &[HostedPart],
-    missing: Vec<DaemonName>,
-) -> Result<Vec<Process>, TargetError> {
-    let is_meant = |hosted: &&HostedPart| job.means(&hosted.part.job, hosted.part.alias.as_deref());
-    let meant: Vec<&HostedPart> = parts.iter().filter(is_meant).collect();
-    let mut ids: Vec<String> = meant.iter().map(|hosted| hosted.part.job.to_string()).collect();
-    ids.sort();
-    ids.dedup();
+    ranks: Option<&RankSet>,
+) -> Result<(Vec<Process>, Door), TargetError> {
+    let listed = |job| Ok(rings::jobs(&place.rundir()?, Some(job), PATIENCE)?);
+    let all: AllJobs = listed(&job).map_err(TargetError::Ring)?;
+    pick(job, ranks, all)
+}
+
+/// The same of all that runs in all rings.
+fn pick(
+    job: JobRef,
+    ranks: Option<&RankSet>,
+    all: AllJobs,
+) -> Result<(Vec<Process>, Door), TargetError> {
+    let AllJobs { rings, problems } = all;
+    let ids = rings::ids(rings.iter().flat_map(|ring| ring.meant(&job)));
     if ids.len() > 1 {
         return Err(TargetError::Several(ids.join(", ")));
     }
+    if let Some(ring) = rings.iter().find(|ring| !ring.meant(&job).is_empty()) {
+        return Ok((choose(job, ranks, ring)?, ring.door.clone()));
+    }
+    let missing = rings.iter().flat_map(|ring| ring.missing.clone()).collect();
+    let job = match rings.first() {
+        Some(ring) => job.as_asked_of(&ring.me),
+        None => job,
+    };
+    Err(TargetError::NoJob(job, Unheard(missing, problems)))
+}
+
+/// Of all that runs in a ring, the ranks of the job; those that it has spawned are not among them.
+fn choose(
+    job: JobRef,
+    wanted: Option<&RankSet>,
+    ring: &RingJobs,
+) -> Result<Vec<Process>, TargetError> {
+    let job = job.as_asked_of(&ring.me);
     let mut processes: Vec<Process> = Vec::new();
-    for HostedPart { host, part } in meant {
+    for HostedPart { host, part } in ring.meant(&job) {
         for run in part.runs.iter().filter(|run| run.world.is_none()) {
             let pairs = run.ranks.ranks().zip(&run.pids);
             processes.extend(pairs.map(|(rank, &pid)| Process { rank, host: host.clone(), pid }));
         }
     }
     if processes.is_empty() {
-        return Err(TargetError::NoJob(job, Unheard(missing)));
+        return Err(TargetError::NoJob(job, Unheard(ring.missing.clone(), Vec::new())));
     }
     processes.sort_by_key(|process| process.rank);
     if let Some(wanted) = wanted {
@@ -194,6 +209,7 @@ fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
 
 #[cfg(test)]
 mod tests {
+    use mpd_io::rundir::RunDir;
     use mpd_proto::job::World;
     use mpd_proto::message::{JobPart, RankRun};
 
@@ -220,22 +236,29 @@ mod tests {
         HostedPart { host: name(host), part }
     }
 
-    fn listed() -> Vec<HostedPart> {
-        vec![
+    fn ring(me: &str, jobs: Vec<HostedPart>) -> RingJobs {
+        let door = Door::Standing(RunDir::at(format!("/nowhere/{me}").into()));
+        RingJobs { door, me: name(me), jobs, missing: vec![name("h9")] }
+    }
+
+    fn listed() -> AllJobs {
+        let jobs = vec![
             part("h2", "1@h1", "1,3", &[21, 23], None),
             part("h1", "1@h1", "0,2", &[10, 12], None),
             part("h1", "1@h1", "4", &[99], Some(World { number: 1, first: Rank(4), size: 1 })),
             part("h1", "2@h2", "0", &[77], None),
-        ]
+        ];
+        let private = vec![part("h1", "p5@h1", "0-1", &[55, 56], None)];
+        AllJobs { rings: vec![ring("h1", jobs), ring("h1", private)], problems: Vec::new() }
     }
 
     fn chosen(job: &str, ranks: Option<&str>) -> Result<String, String> {
-        let job = JobRef::or_alias(job).unwrap().as_asked_of(&name("h1"));
+        let job = JobRef::or_alias(job).unwrap();
         let ranks: Option<RankSet> = ranks.map(|ranks| ranks.parse().unwrap());
-        let found = choose(job, ranks.as_ref(), &listed(), vec![name("h9")]);
+        let found = pick(job, ranks.as_ref(), listed());
         let text = |p: &Process| format!("{}:{}:{}", p.rank, p.host, p.pid);
         found
-            .map(|all| all.iter().map(text).collect::<Vec<_>>().join(" "))
+            .map(|(all, _)| all.iter().map(text).collect::<Vec<_>>().join(" "))
             .map_err(|e| e.to_string())
     }
 
@@ -244,13 +267,16 @@ mod tests {
         assert_eq!(chosen("1", None).unwrap(), "0:h1:10 1:h2:21 2:h1:12 3:h2:23");
         assert_eq!(chosen("1@h1", Some("1-2")).unwrap(), "1:h2:21 2:h1:12");
         assert_eq!(chosen("2@h2", Some("0")).unwrap(), "0:h1:77");
+        assert_eq!(chosen("p5", None).unwrap(), "0:h1:55 1:h1:56");
+        assert_eq!(chosen("p5@h1", Some("1")).unwrap(), "1:h1:56");
     }
 
     #[test]
     fn what_is_not_there_is_named() {
         assert!(chosen("7", None).unwrap_err().contains("no job 7@h1"));
         assert!(chosen("7", None).unwrap_err().contains("no answer from h9"));
-        assert!(chosen("ocean", None).unwrap_err().contains("1@h1, 2@h2"));
+        assert!(chosen("ocean", None).unwrap_err().contains("1@h1, 2@h2, p5@h1"));
+        assert!(chosen("p6", None).unwrap_err().contains("no job p6;"));
         assert_eq!(
             chosen("1", Some("3-5")).unwrap_err(),
             "job 1@h1 has no rank 4-5; its ranks are 0-3"

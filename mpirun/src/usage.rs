@@ -1,7 +1,8 @@
 //! The error of the command line: one line for a person, with the program's name in front.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use mpd_io::logging::one_line;
 use mpd_proto::job::exit;
 
 /// Why the command line is no job. [`fmt::Display`] is the whole line without line end.
@@ -51,13 +52,7 @@ impl fmt::Display for Usage {
         write!(f, "{}: ", self.name)?;
         let parts = self.origin.iter().flat_map(|o| [o.as_str(), ": "]).chain([&*self.text]);
         // Names that the user gave may hold anything; the message stays one line.
-        for c in parts.flat_map(str::chars) {
-            if c.is_control() {
-                write!(f, "{}", c.escape_default())?;
-            } else {
-                f.write_char(c)?;
-            }
-        }
+        f.write_str(&one_line(&parts.collect::<String>()))?;
         if self.hint {
             write!(f, " (see {} --help)", self.name)?;
         }
@@ -71,6 +66,7 @@ mod tests {
 
     #[test]
     fn the_message_is_one_line_whatever_the_names_in_it() {
+        assert_eq!(Usage::new("a\u{202e}\u{2028}").to_string(), "mpirun: a\\u{202e}\\u{2028}");
         let error = Usage::new("bad\nname\u{1b}[2J").at(Some(&"a\tb line 3")).by("mpiexec");
         assert_eq!(error.to_string(), "mpiexec: a\\tb line 3: bad\\nname\\u{1b}[2J");
         assert_eq!(Usage::syntax("é").to_string(), "mpirun: é (see mpirun --help)");

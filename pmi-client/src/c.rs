@@ -3,12 +3,12 @@
 use std::error::Error as _;
 use std::ffi::{c_char, c_int};
 use std::io::Write;
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::client::{Client, Version};
 use crate::error::Error;
-pub use crate::raw::{array, room, text};
+pub use crate::raw::{Room, Slot, array, room, text};
+pub use pmi_proto::limits::MAX_PORT;
 
 /// All went well.
 pub const SUCCESS: c_int = 0;
@@ -41,8 +41,8 @@ pub const ERR_INVALID_KEYVALP: c_int = 12;
 /// There is no room for a size, or it makes no sense.
 pub const ERR_INVALID_SIZE: c_int = 13;
 
-/// Room for one result of C: NULL is `None`.
-pub type Out<'a, T = c_int> = Option<&'a mut MaybeUninit<T>>;
+/// The place of one result of C: NULL is `None`.
+pub type Out<T = c_int> = Option<Slot<T>>;
 
 /// A call's outcome: a code other than [`SUCCESS`] is an error.
 pub type Outcome = Result<(), c_int>;
@@ -72,7 +72,7 @@ pub fn code(call: impl FnOnce() -> Outcome) -> c_int {
 ///
 /// # Errors
 /// `missing`.
-pub fn set<T>(out: Out<'_, T>, value: T, missing: c_int) -> Outcome {
+pub fn set<T>(out: Out<T>, value: T, missing: c_int) -> Outcome {
     out.ok_or(missing)?.write(value);
     Ok(())
 }
@@ -81,16 +81,12 @@ pub fn set<T>(out: Out<'_, T>, value: T, missing: c_int) -> Outcome {
 ///
 /// # Errors
 /// `short`.
-pub fn set_text(room: &mut [MaybeUninit<c_char>], text: &[u8], short: c_int) -> Outcome {
-    if text.len() >= room.len() {
-        if let Some(first) = room.first_mut() {
-            first.write(0);
-        }
+pub fn set_text(room: &Room<c_char>, text: &[u8], short: c_int) -> Outcome {
+    if text.len() >= room.count() {
+        room.fill([0]);
         return Err(short);
     }
-    for (to, byte) in room.iter_mut().zip(text.iter().chain(&[0])) {
-        to.write(*byte as c_char);
-    }
+    room.fill(text.iter().chain(&[0]).map(|&byte| byte as c_char));
     Ok(())
 }
 
@@ -106,6 +102,7 @@ impl From<Error> for c_int {
             Error::KeyTooLong(_) => ERR_INVALID_KEY_LENGTH,
             Error::InvalidValue => ERR_INVALID_VAL,
             Error::ValueTooLong(_) => ERR_INVALID_VAL_LENGTH,
+            Error::PortTooLong(_) => ERR_INVALID_LENGTH,
             Error::InvalidText => ERR_INVALID_ARG,
             Error::Variable { .. }
             | Error::Descriptor { .. }
@@ -125,10 +122,12 @@ mod tests {
 
     #[test]
     fn a_text_that_does_not_fit_is_not_cut() {
-        let mut room = [MaybeUninit::new(1); 4];
-        assert_eq!(set_text(&mut room, b"abcd", 8), Err(8));
-        assert_eq!(set_text(&mut [], b"", 8), Err(8));
-        assert_eq!(set_text(&mut room, b"abc", 8), Ok(()));
+        let mut text: [c_char; 4] = [1; 4];
+        assert_eq!(set_text(&Room::of(&mut text), b"abcd", 8), Err(8));
+        assert_eq!(text, [0, 1, 1, 1]);
+        assert_eq!(set_text(&Room::of(&mut []), b"", 8), Err(8));
+        assert_eq!(set_text(&Room::of(&mut text), b"abc", 8), Ok(()));
+        assert_eq!(text.map(|character| character as u8), *b"abc\0");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The client as programs see it: one connection, and calls that wait.
 
+use pmi_proto::limits::MAX_PORT;
 use pmi_proto::{SpawnRequest, process_mapping};
 
 use crate::alone::{Alone, MAPPING};
@@ -181,10 +182,13 @@ impl Client {
     /// Publishes what a service is reached by.
     ///
     /// # Errors
-    /// Also when the name is taken.
+    /// Also when the name is taken, or the port is longer than the room that MPI programs provide for one.
     pub fn publish(&self, service: &[u8], port: &[u8]) -> Result<(), Error> {
         self.check_text(service)?;
         self.check_text(port)?;
+        if port.len() >= MAX_PORT {
+            return Err(Error::PortTooLong(port.len()));
+        }
         self.server.publish(service, port)
     }
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use pmi_proto::limits::MAX_PORT;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -65,6 +67,9 @@ pub enum Error {
     /// The value is longer than the process manager takes.
     #[error("a value of {0} bytes is too long")]
     ValueTooLong(usize),
+    /// The port is longer than the room that MPI programs provide for one.
+    #[error("a port of {0} bytes is too long: at most {longest} are allowed", longest = MAX_PORT - 1)]
+    PortTooLong(usize),
     /// A name, port, program or argument has characters that the protocol cannot carry.
     #[error("an empty text, or one with line ends")]
     InvalidText,

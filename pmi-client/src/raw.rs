@@ -3,8 +3,8 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 
 use nix::libc;
 
@@ -53,16 +53,92 @@ pub unsafe fn array<'a, T>(first: *const T, count: c_int) -> Option<&'a [T]> {
     }
 }
 
+/// The place of one result that C wants; `Option` has the layout of a pointer that may be NULL.
+///
+/// Only C makes one, and so vouches that it may be written. It is not a reference: C may give one place for two
+/// results, and the later one stays.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Slot<T>(NonNull<T>);
+
+impl<T> Slot<T> {
+    /// Writes the result.
+    pub const fn write(self, value: T) {
+        // SAFETY: C vouches for the place, and no reference to it exists. C gives nothing safer.
+        unsafe { self.0.write(value) }
+    }
+}
+
+// Derived, they would ask the same of `T`.
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<T> {}
+
+/// The room that C gives for several results, which may overlap another room.
+#[derive(Debug)]
+pub struct Room<T> {
+    first: NonNull<T>,
+    count: usize,
+}
+
+impl<T> Room<T> {
+    /// How many results fit.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Writes results from the first place on, as many as fit.
+    pub fn fill(&self, values: impl IntoIterator<Item = T>) {
+        for (index, value) in values.into_iter().take(self.count).enumerate() {
+            // SAFETY: the index is below the count, for which the maker of the room vouches, and no reference to
+            // the room exists. C gives nothing safer.
+            unsafe { self.first.add(index).write(value) }
+        }
+    }
+}
+
+#[cfg(test)]
+impl<T> Room<T> {
+    /// All of a slice. A test uses nothing else of the slice before it is done with the room.
+    pub(crate) fn of(slice: &mut [T]) -> Self {
+        Self { first: NonNull::from(&mut *slice).cast(), count: slice.len() }
+    }
+}
+
 /// The room that C gives for results; `None` for NULL and for a negative count.
 ///
 /// # Safety
-/// `first` is NULL or points to room for `count` elements that nobody else touches for `'a`.
-pub unsafe fn room<'a, T>(first: *mut T, count: c_int) -> Option<&'a mut [MaybeUninit<T>]> {
-    let count = usize::try_from(count).ok()?;
-    if first.is_null() {
-        return None;
+/// `first` is NULL or points to room for `count` elements, which may be written as long as the result is used.
+pub unsafe fn room<T>(first: *mut T, count: c_int) -> Option<Room<T>> {
+    Some(Room { first: NonNull::new(first)?, count: usize::try_from(count).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_results_may_have_one_place() {
+        let mut number: c_int = 0;
+        let slot = Slot(NonNull::from(&mut number));
+        let (one, other) = (slot, slot);
+        one.write(1);
+        other.write(2);
+        assert_eq!(number, 2);
     }
-    // SAFETY: not NULL, uninitialized elements are what the type says, and the caller vouches for
-    // the rest. C gives nothing safer.
-    Some(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
+
+    #[test]
+    fn a_room_takes_no_more_than_it_has_place_for() {
+        let mut numbers: [c_int; 4] = [0; 4];
+        Room::of(&mut numbers[..2]).fill([7, 8, 9]);
+        assert_eq!(numbers, [7, 8, 0, 0]);
+        // SAFETY: nothing is written.
+        let none =
+            unsafe { (room(numbers.as_mut_ptr(), -1), room::<c_int>(std::ptr::null_mut(), 4)) };
+        assert!(none.0.is_none() && none.1.is_none());
+    }
 }

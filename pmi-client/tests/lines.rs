@@ -200,6 +200,7 @@ fn names_are_published_found_and_taken_back() {
     client.publish(b"my service", b"tag#0 port$").unwrap();
     assert!(matches!(client.publish(b"my service", b"p"), Err(Error::Refused { rc: 1, .. })));
     assert_eq!(client.lookup(b"my service").unwrap(), b"p");
+    assert!(matches!(client.publish(b"s", &[b'p'; 256]), Err(Error::PortTooLong(256))));
     client.unpublish(b"my service").unwrap();
     assert!(matches!(client.lookup(b"my service"), Err(Error::Refused { .. })));
 }

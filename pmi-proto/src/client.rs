@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 pub use crate::error::Refusal;
 use crate::input::{InputBuffer, TooLong};
-use crate::limits::MAX_REPLY;
+use crate::limits::MAX_VALUE_REPLY;
 pub use crate::pmi1::reply::{IndexedEntry, Reply, Setting};
 use crate::spawn::SpawnRequest;
 
@@ -27,7 +27,11 @@ pub struct Client {
 impl Client {
     /// A client that has said nothing yet.
     pub fn new() -> Self {
-        Self { input: InputBuffer::new(MAX_REPLY), replies: VecDeque::new(), kvsname: Vec::new() }
+        Self {
+            input: InputBuffer::new(MAX_VALUE_REPLY),
+            replies: VecDeque::new(),
+            kvsname: Vec::new(),
+        }
     }
 
     /// Takes bytes from the server, in any chunking.
@@ -258,7 +262,7 @@ mod tests {
     fn a_reply_too_long_for_clients_is_not_understood() {
         let mut client = Client::new();
         let mut line = b"cmd=get_result rc=0 msg=success value=".to_vec();
-        line.resize(MAX_REPLY + 1, b'x');
+        line.resize(MAX_VALUE_REPLY + 1, b'x');
         line.push(b'\n');
         client.receive(&line);
         assert!(matches!(client.poll_reply(), Some(Reply::NotUnderstood(_))));

@@ -11,22 +11,16 @@
 /// Flux and Hydra's inner workings, the rank variables of Open MPI and MVAPICH, and of Slurm the
 /// variables of a step.
 ///
-/// Three decisions worth knowing:
+/// Two decisions worth knowing:
 ///
-/// * `MPIEXEC_*` are options of one mpirun, given as variables. mpirun has read them when this is
-///   asked; a second mpirun inside the job must not take them as meant for itself (it would write
-///   to the same exit code file, or read the same machine file). `MPIEXEC_PORT_RANGE` stays: it
-///   describes the site's firewall, which is the same inside.
-/// * `HYDRA_*` stays, as `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*` do: people set them, no
-///   launcher does for its ranks. `PMI_DEBUG` and `PMIX_MCA_*` go with their families, though
+/// * `HYDRA_*` and `MPIEXEC_*` stay, as `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*` do: people set
+///   them, no launcher does for its ranks. A second mpirun inside the job takes a `MPIEXEC_TIMEOUT` for
+///   itself, too, as under Hydra. `PMI_DEBUG` and `PMIX_MCA_*` go with their families, though
 ///   people set these too: in those families dropping too much is the safe side, and who wants
 ///   them in a job names them to mpirun.
 /// * Slurm's allocation (`SLURM_JOB_ID`, `SLURM_JOB_NODELIST`, …) stays: the job is still in it.
 ///   Which rank of which step mpirun itself is does not describe its ranks.
 pub fn is_launcher_variable(name: &[u8]) -> bool {
-    if KEPT.iter().any(|kept| kept.as_bytes() == name) {
-        return false;
-    }
     EXACT.iter().any(|exact| exact.as_bytes() == name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
 }
@@ -41,7 +35,6 @@ const PREFIXES: &[&str] = &[
     "PRTE_",
     "FLUX_",
     "HYDI_",
-    "MPIEXEC_",
     "SLURM_STEP_",
     // Where slurmstepd's own PMI-2 and PMIx servers listen.
     "SLURM_PMI",
@@ -61,8 +54,6 @@ const EXACT: &[&str] = &[
     "SLURM_SRUN_COMM_PORT",
     "SLURM_LAUNCH_NODE_IPADDR",
 ];
-
-const KEPT: &[&str] = &["MPIEXEC_PORT_RANGE", "MPIEXEC_PORTRANGE"];
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +79,6 @@ mod tests {
             "PRTE_LAUNCHED",
             "FLUX_JOB_ID",
             "HYDI_CONTROL_FD",
-            "MPIEXEC_EXITCODES_FILENAME",
             "SLURM_PROCID",
             "SLURM_LOCALID",
             "SLURM_STEP_ID",
@@ -108,6 +98,8 @@ mod tests {
             "MPIR_CVAR_PMI_VERSION",
             "MPICH_PORT_RANGE",
             "MPIEXEC_PORT_RANGE",
+            "MPIEXEC_TIMEOUT",
+            "MPIEXEC_MINE",
             "HYDRA_LAUNCHER",
             "I_MPI_SPAWN",
             "OMPI_MCA_btl",

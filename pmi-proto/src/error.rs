@@ -3,7 +3,7 @@
 //! The texts are for a manager's log. What the client is told is one word, [`ProtocolError::msg`].
 //! Nothing here ends a connection: the session says which errors are fatal.
 
-use crate::limits::{MAX_EXCERPT, MAX_FRAME, MAX_KEY, MAX_LINE, MAX_VALUE};
+use crate::limits::{MAX_EXCERPT, MAX_FRAME, MAX_KEY, MAX_LINE, MAX_PORT, MAX_VALUE};
 
 /// A client's line, message or stream that is not PMI as we speak it.
 ///
@@ -97,6 +97,14 @@ pub enum ProtocolError {
         /// Length of the value in bytes.
         length: usize,
     },
+    /// The port of a name is longer than the room that MPI programs provide for one.
+    #[error("{command}: a port of {length} bytes, at most {} are allowed", MAX_PORT - 1)]
+    PortTooLong {
+        /// The command of the line.
+        command: &'static str,
+        /// Length of the port in bytes.
+        length: usize,
+    },
     /// A spawn is larger than [`MAX_SPAWN_BYTES`](crate::limits::MAX_SPAWN_BYTES), or has more than
     /// [`MAX_SPAWN_LINES`](crate::limits::MAX_SPAWN_LINES).
     #[error("spawn: more arguments and hints than are taken")]
@@ -158,6 +166,7 @@ impl ProtocolError {
             Self::EmptyKey { .. } => "empty_key",
             Self::KeyTooLong { .. } => "key_too_long",
             Self::ValueTooLong { .. } => "value_too_long",
+            Self::PortTooLong { .. } => "port_too_long",
             Self::SpawnTooLarge => "spawn_too_large",
             Self::TooManyOpen { .. } => "too_many_requests",
             Self::InFence { .. } => "already_in_fence",
@@ -182,6 +191,7 @@ impl ProtocolError {
             | Self::EmptyKey { command }
             | Self::KeyTooLong { command, .. }
             | Self::ValueTooLong { command, .. }
+            | Self::PortTooLong { command, .. }
             | Self::TooManyOpen { command }
             | Self::InFence { command } => Some(command),
             Self::UnsupportedVersion { .. } => Some("init"),

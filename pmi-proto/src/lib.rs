@@ -70,11 +70,12 @@
 //! | --- | --- |
 //! | another version than 1 and 2 | `response_to_init … rc=-1` |
 //! | a KVS other than the job's; an empty or long key; a long value; a put of `PMI_…` | rc=-1 and a msg |
+//! | a port beyond [`MAX_PORT`](limits::MAX_PORT), published or found | rc=-1 or 1 and a msg |
 //! | a spawn of nothing, of no processes, or beyond [`MAX_SPAWN_BYTES`](limits::MAX_SPAWN_BYTES) | rc=-1 and a msg, once a call |
 //! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
 //! | in PMI-2 a second fence while in one; more open requests than are taken | rc=-1 and an errmsg |
 //! | a line or message without `cmd=` | nothing |
-//! | a value that does not fit a reply of [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
+//! | a value that no client can put, in a reply beyond [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
 //! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
 //! | what is no length where a message should begin, or one beyond [`MAX_FRAME`](limits::MAX_FRAME) | fatal |
 //!

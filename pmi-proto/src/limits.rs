@@ -18,10 +18,23 @@ pub const MAX_KEY: usize = 64;
 /// invites values that do not fit the line buffer of older clients.
 pub const MAX_VALUE: usize = 1024;
 
+/// Room for the port of a published name in bytes, counting C's terminating zero.
+///
+/// It is `MPI_MAX_PORT_NAME` of MPICH and Intel MPI. A lookup of PMI-1 writes the port into a buffer whose
+/// size the call does not name, and MPI programs provide this much. No manager accepts or sends a longer port.
+pub const MAX_PORT: usize = 256;
+
 /// Longest reply in bytes, without its newline.
 ///
 /// MPICH up to 4.0, Intel MPI and MVAPICH read replies into a buffer of 1024 bytes.
 pub const MAX_REPLY: usize = 1023;
+
+/// Longest reply with a value that a client has put, in bytes, without its newline: `cmd=getbyidx_results` with the
+/// longest key and value. Hydra sends as long ones.
+///
+/// A client that reads into 1024 bytes writes its put from a buffer of that size, with the name of the KVS in it. So
+/// it puts no value whose reply passes [`MAX_REPLY`], and only clients with longer buffers get a longer reply.
+pub const MAX_VALUE_REPLY: usize = MAX_REPLY + 160;
 
 /// Longest line accepted from a client in bytes, without its newline.
 ///

@@ -3,7 +3,7 @@
 mod manager;
 
 use manager::{KVSNAME, Manager, bodies, facts, frame};
-use pmi_proto::limits::{MAX_FRAME, MAX_KEY, MAX_OPEN, MAX_OUTPUT, MAX_VALUE};
+use pmi_proto::limits::{MAX_FRAME, MAX_KEY, MAX_OPEN, MAX_OUTPUT, MAX_PORT, MAX_VALUE};
 use pmi_proto::{Answer, Dialect, Operation, Phase, ProtocolError, Session, Spawned, Ticket};
 
 const INIT: &str = "cmd=init pmi_version=2 pmi_subversion=0";
@@ -362,10 +362,25 @@ fn a_client_that_does_not_read_is_not_served_until_it_does() {
 #[test]
 fn a_value_that_fits_no_message_is_refused() {
     let mut session = ready();
-    let tickets = ask(&mut session, &["name-lookup;thrid=8;name=n;"]);
-    session.answer(tickets[0], Answer::Found(Ok(&vec![b'p'; MAX_FRAME / 2])));
-    let refused = "name-lookup-response;thrid=8;rc=-1;errmsg=value_too_long;\n";
+    let tickets = ask(&mut session, &["kvs-get;thrid=8;key=k;"]);
+    session.answer(tickets[0], Answer::Get(Some(&vec![b'v'; MAX_FRAME])));
+    let refused = "kvs-get-response;thrid=8;rc=-1;errmsg=value_too_long;\n";
     assert_eq!(written(&mut session), refused);
+}
+
+#[test]
+fn a_port_longer_than_the_room_of_mpi_programs_is_neither_published_nor_sent() {
+    let mut manager = Manager::initialized_2();
+    let (longest, longer) = ("p".repeat(MAX_PORT - 1), "p".repeat(MAX_PORT));
+    let mut publish = |port: &str| manager.message(&format!("name-publish;name=n;port={port};"));
+    assert_eq!(publish(&longer), "name-publish-response;rc=-1;errmsg=port_too_long;\n");
+    assert_eq!(publish(&longest), "name-publish-response;rc=0;\n");
+    let error = ProtocolError::PortTooLong { command: "name-publish", length: MAX_PORT };
+    assert_eq!(manager.errors(), [(error, false)]);
+    let mut session = ready();
+    let tickets = ask(&mut session, &["name-lookup;name=n;"]);
+    session.answer(tickets[0], Answer::Found(Ok(longer.as_bytes())));
+    assert_eq!(written(&mut session), "name-lookup-response;rc=1;errmsg=port_too_long;\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod manager;
 
 use manager::{KVSNAME, Manager, conversation, cut, facts};
-use pmi_proto::limits::{MAX_MAPPING, MAX_OUTPUT, MAX_REPLY};
+use pmi_proto::limits::{MAX_MAPPING, MAX_OUTPUT, MAX_VALUE_REPLY};
 use pmi_proto::{Client, Reply, Session, process_mapping};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -144,7 +144,7 @@ proptest! {
         }
         manager.end_of_stream();
         for line in manager.written.split(|&byte| byte == b'\n') {
-            prop_assert!(line.len() <= MAX_REPLY);
+            prop_assert!(line.len() <= MAX_VALUE_REPLY);
         }
     }
 
@@ -156,7 +156,7 @@ proptest! {
         }
         for _ in 0..30 {
             session.receive(&b"cmd=get_maxes\ncmd=init pmi_version=1\n\n".repeat(400));
-            prop_assert!(session.output().len() <= MAX_OUTPUT + 4 * MAX_REPLY);
+            prop_assert!(session.output().len() <= MAX_OUTPUT + 4 * MAX_VALUE_REPLY);
         }
     }
 

@@ -3,7 +3,9 @@
 mod manager;
 
 use manager::{KVSNAME, Manager, facts};
-use pmi_proto::limits::{MAX_BACKLOG, MAX_KEY, MAX_LINE, MAX_OUTPUT, MAX_REPLY, MAX_VALUE};
+use pmi_proto::limits::{
+    MAX_BACKLOG, MAX_KEY, MAX_LINE, MAX_OUTPUT, MAX_PORT, MAX_REPLY, MAX_VALUE, MAX_VALUE_REPLY,
+};
 use pmi_proto::{Answer, Dialect, Operation, Phase, ProtocolError, Session, Ticket};
 
 const INIT: &str = "cmd=init pmi_version=1 pmi_subversion=1";
@@ -309,21 +311,37 @@ fn a_key_or_value_is_refused_from_the_advertised_length_on() {
 }
 
 #[test]
-fn a_value_that_fits_no_reply_is_not_found() {
+fn every_value_that_can_be_put_can_be_got() {
+    let mut manager = Manager::initialized();
+    let key = "k".repeat(MAX_KEY - 1);
+    for length in [985, 986, MAX_VALUE - 1] {
+        let value = "v".repeat(length);
+        let put = format!("cmd=put kvsname={KVSNAME} key={key} value={value}");
+        assert_eq!(manager.say(&put), "cmd=put_result rc=0\n");
+        let found = manager.say(&format!("cmd=get kvsname={KVSNAME} key={key}"));
+        assert_eq!(found, format!("cmd=get_result rc=0 msg=success value={value}\n"));
+        let found = manager.say(&format!("cmd=getbyidx kvsname={KVSNAME} idx=0"));
+        let entry = format!("cmd=getbyidx_results rc=0 nextidx=1 key={key} val={value}\n");
+        assert_eq!(found, entry);
+        assert!(found.len() <= MAX_VALUE_REPLY);
+    }
+}
+
+#[test]
+fn a_value_that_no_client_can_put_keeps_to_the_shortest_line_buffer() {
     let mut manager = Manager::initialized();
     let room = MAX_REPLY - "cmd=get_result rc=0 msg=success value=".len();
-    for (length, fits) in [(room, true), (room + 1, false)] {
-        manager.kvs.put(b"a", &vec![b'v'; length]).unwrap();
-        let reply = manager.say(&format!("cmd=get kvsname={KVSNAME} key=a"));
+    let refused = "cmd=get_result rc=-1 msg=value_too_long value=unknown\n";
+    for (key, length, fits) in [
+        ("PMI_dead_processes", room, true),
+        ("PMI_dead_processes", room + 1, false),
+        ("a", MAX_VALUE, false),
+    ] {
+        manager.kvs.put(key.as_bytes(), &vec![b'v'; length]).unwrap();
+        let reply = manager.say(&format!("cmd=get kvsname={KVSNAME} key={key}"));
         assert!(reply.len() <= MAX_REPLY + 1);
-        let refused = "cmd=get_result rc=-1 msg=value_too_long value=unknown\n";
-        assert_eq!(reply == refused, !fits);
+        assert_eq!(reply == refused, !fits, "{key} {length}");
     }
-    manager.kvs.put(b"a", &vec![b'v'; MAX_REPLY]).unwrap();
-    assert_eq!(
-        manager.say(&format!("cmd=getbyidx kvsname={KVSNAME} idx=0")),
-        "cmd=getbyidx_results rc=-1 reason=value_too_long\n"
-    );
 }
 
 #[test]
@@ -430,6 +448,24 @@ fn names_are_published_looked_up_and_taken_back_by_the_manager() {
     for (request, reply) in cases {
         assert_eq!(manager.say(&format!("cmd={request}")), format!("cmd={reply}\n"), "{request}");
     }
+}
+
+#[test]
+fn a_port_longer_than_the_room_of_mpi_programs_is_neither_published_nor_sent() {
+    let mut manager = Manager::initialized();
+    let (longest, longer) = ("p".repeat(MAX_PORT - 1), "p".repeat(MAX_PORT));
+    let mut publish = |port: &str| manager.say(&format!("cmd=publish_name service=s port={port}"));
+    assert_eq!(publish(&longer), "cmd=publish_result rc=-1 msg=port_too_long\n");
+    assert_eq!(publish(&longest), "cmd=publish_result rc=0 msg=success\n");
+    let found = format!("cmd=lookup_result rc=0 msg=success port={longest}\n");
+    assert_eq!(manager.say("cmd=lookup_name service=s"), found);
+    let error = ProtocolError::PortTooLong { command: "publish_name", length: MAX_PORT };
+    assert_eq!(manager.errors(), [(error, false)]);
+    let mut session = ready();
+    session.receive(b"cmd=lookup_name service=s\n");
+    let (ticket, _) = session.poll_operation().unwrap();
+    session.answer(ticket, Answer::Found(Ok(longer.as_bytes())));
+    assert_eq!(session.output(), b"cmd=lookup_result rc=1 msg=port_too_long\n");
 }
 
 #[test]

@@ -3,19 +3,30 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use mpd_io::logging::one_line;
 use pty_wrapper::cli::Cli;
 use pty_wrapper::session::{self, Ending};
+
+/// What `pty` reads.
+const SIZE: [mpd_docs::Variable; 1] =
+    [("COLUMNS, LINES", "the size of the new terminal, where there is no other to take it from")];
 
 /// What `env` and `nohup` end with, too, if they fail themselves.
 const EXIT_FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
+    mpd_io::with_enough_stack(serve)
+}
+
+fn serve() -> ExitCode {
     mpd_io::reserve_standard_descriptors();
-    let cli = Cli::parse();
+    let cli: Cli = match mpd_docs::arguments::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     if let Some(directory) = &cli.generate_docs {
-        let generated = mpd_docs::generate(directory, [Cli::command()]);
+        let generated = mpd_docs::generate(directory, [Cli::command()], &SIZE);
         return generated.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS);
     }
     match session::run(&cli) {

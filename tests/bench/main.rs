@@ -5,6 +5,7 @@
 //!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, less the start
 //!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
 //!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
+//!     t-bench memory [ranks=1,16,64,256]                   PSS of daemon, manager and mpirun (as root)
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!
 //! Runs of all contestants alternate, and who begins changes; the table shows medians, minima and
@@ -14,12 +15,14 @@
 mod contest;
 mod echo;
 mod floor;
+mod memory;
 mod programs;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use contest::{Contest, Measured};
+use memory::Sizes;
 use programs::{Launcher, Ring};
 
 fn main() -> ExitCode {
@@ -38,8 +41,9 @@ fn main() -> ExitCode {
         "jobs" => jobs,
         "ring" => ring,
         "spawn" => spawn,
+        "memory" => memory,
         _ => {
-            println!("usage: t-bench start|stdout|pmi|jobs|ring|spawn [NAME=VALUE...]");
+            println!("usage: t-bench start|stdout|pmi|jobs|ring|spawn|memory [NAME=VALUE...]");
             return ExitCode::from(2);
         }
     };
@@ -196,6 +200,25 @@ fn ring(options: &Options) -> Result<(), String> {
         println!("{}", contest::table(&results, "us per hop", per_hop));
     }
     Ok(())
+}
+
+/// One daemon serves all jobs, one after the other.
+fn memory(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    println!("\n### memory (PSS) while a job sleeps\n");
+    println!("| ranks | daemon MiB | manager MiB | mpirun MiB |\n|---:|---:|---:|---:|");
+    for ranks in options.numbers("ranks", &[1, 16, 64, 256])? {
+        let Sizes { daemon, manager, console } = Sizes::of_job(&ring, ranks)?;
+        let [daemon, manager, console] = [daemon, manager, console].map(mebibytes);
+        println!("| {ranks} | {daemon} | {manager} | {console} |");
+    }
+    Ok(())
+}
+
+/// Kibibytes as mebibytes with one decimal, rounded up.
+fn mebibytes(kibibytes: u64) -> String {
+    let tenths = (kibibytes * 10).div_ceil(1024);
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Each run is a job whose one rank spawns a light client `count` times, the start of that job included.

@@ -44,6 +44,10 @@ impl Ring {
         Ok(ring)
     }
 
+    pub(crate) fn daemon(&self) -> Option<Pid> {
+        self.daemon
+    }
+
     fn ask(&self, mpd: &str, word: &str) -> Result<String, String> {
         let mut command = Command::new(mpd);
         let output = command.arg(word).env("MPD_RUNDIR", self.directory.join("run")).output();

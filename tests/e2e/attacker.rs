@@ -22,7 +22,9 @@ pub(crate) const M3: usize = 32;
 /// What a hello says of its purpose.
 pub(crate) const RING: u8 = 1;
 pub(crate) const JOIN: u8 = 2;
+pub(crate) const CHORD: u8 = 3;
 pub(crate) const JOB_LINK: u8 = 4;
+pub(crate) const PROBE: u8 = 5;
 
 /// Longer than any deadline of the product's.
 const PATIENCE: Duration = Duration::from_secs(30);

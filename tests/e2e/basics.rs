@@ -1,10 +1,13 @@
 //! What every job is promised: it runs, it knows who it is, it keeps what its caller had.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use crate::run::{Output, comes_true};
-use crate::suite::Suite;
+use mpd_tests::surroundings::{setting, skip};
+
+use crate::run::{Output, Run, comes_true};
+use crate::suite::{Suite, is_root};
 
 #[test]
 fn four_ranks_of_an_ordinary_program_run_without_a_daemon() {
@@ -14,6 +17,23 @@ fn four_ranks_of_an_ordinary_program_run_without_a_daemon() {
     let lines = output.sorted_lines();
     assert_eq!(lines.len(), 4, "{output}");
     assert!(lines.iter().all(|line| line == &lines[0]), "{output}");
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_home_without_room_for_a_key_hinders_no_job_and_a_daemon_says_what_to_do() {
+    // Root's key is not in its home.
+    let suite = if is_root() { Suite::as_user(60_209) } else { Suite::new() };
+    let home = suite.path("home");
+    fs::set_permissions(&home, PermissionsExt::from_mode(0o500)).expect("chmod");
+    for home in [home.as_path(), Path::new("/no/such/home")] {
+        let homeless = |run: Run| run.env("HOME", home).without_env("MPD_KEY_FILE");
+        let output = homeless(suite.mpirun(["-n", "2", "echo", "here"])).output();
+        output.code(0).prints("here\nhere\n").quiet();
+        let output = homeless(suite.command(suite.program("mpd")).arg("--daemon")).output();
+        let file = home.join(".mpd.key").display().to_string();
+        output.code(1).says(&[&file, "name another key file with --key or MPD_KEY_FILE"]).brief();
+    }
     suite.gone(&[]);
 }
 
@@ -31,9 +51,13 @@ fn four_ranks_of_an_ordinary_program_run_through_a_daemon() {
 #[test]
 fn mpiexec_is_the_same_program() {
     let suite = Suite::new();
-    let link = suite.path("bin/mpiexec");
-    symlink(suite.program("mpirun"), &link).expect("a link");
-    suite.command(&link).args(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
+    let mpiexec = suite.program("mpiexec");
+    suite
+        .command(mpiexec)
+        .args(["-n", "2", "echo", "here"])
+        .output()
+        .code(0)
+        .prints("here\nhere\n");
 }
 
 #[test]
@@ -83,7 +107,7 @@ fn every_job_has_an_id_a_cookie_and_a_private_directory_of_its_own() {
 fn removing_the_private_directory_follows_no_link() {
     let suite = Suite::new();
     let precious = suite.new_directory("precious");
-    std::fs::write(suite.path("precious/file"), "keep").expect("a file");
+    fs::write(suite.path("precious/file"), "keep").expect("a file");
     let script =
         "ln -s $0 $MPD_JOB_TMPDIR/link; mkdir $MPD_JOB_TMPDIR/d; chmod 0 $MPD_JOB_TMPDIR/d";
     suite.mpirun(["-n", "1", "sh", "-c", script, &precious]).output().code(0).quiet();
@@ -97,7 +121,7 @@ fn a_rank_keeps_the_callers_environment_as_bytes() {
     let suite = Suite::new();
     let helper = suite.program("t-env");
     let odd = OsStr::from_bytes(b"\xff\xfe\n=\\");
-    let with = |run: crate::run::Run| run.env("ODD", odd).env("EMPTY", "").env("LONE", "x=y=");
+    let with = |run: Run| run.env("ODD", odd).env("EMPTY", "").env("LONE", "x=y=");
     let direct = with(suite.command(&helper)).output();
     let ranked = with(suite.mpirun([&helper])).output();
     ranked.code(0).quiet();
@@ -113,8 +137,7 @@ fn a_rank_keeps_the_callers_environment_as_bytes() {
 fn a_rank_keeps_the_callers_directory_umask_limits_and_signal_mask() {
     let suite = Suite::new();
     let directory = suite.new_directory("some where");
-    let facts =
-        "pwd; umask; ulimit -n; ulimit -Hn; ulimit -c; grep -E 'SigBlk|SigIgn' /proc/self/status";
+    let facts = "pwd; umask; ulimit -n; ulimit -Hn; ulimit -c; grep SigBlk /proc/self/status";
     let conditions = ["soft-files=300", "core=12345", "umask=027"];
     let direct = suite.command(suite.program("t-run")).args(conditions);
     let direct = direct.args(["bash", "-c", facts]).directory(&directory).output();
@@ -130,8 +153,30 @@ fn a_rank_keeps_the_callers_directory_umask_limits_and_signal_mask() {
 fn a_rank_has_the_three_streams_and_the_pmi_descriptor_and_no_other() {
     let suite = Suite::new();
     suite.start_daemon();
-    let output = suite.mpirun(["-n", "2", "bash", "-c", "echo $PMI_FD: /proc/self/fd/*"]).output();
+    let output = suite.mpirun(["-n", "2", "bash", "-c", LIST_DESCRIPTORS]).output();
     output.code(0);
+    check_descriptors(&output);
+}
+
+#[test]
+fn a_rank_has_no_other_descriptor_where_the_kernel_has_no_close_range_either() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    // A descriptor that nobody in the suite knows comes from the shell.
+    let run = suite.command("bash").args(["-c", "exec \"$@\" 9</dev/null", "bash", &strace]);
+    let run = run.args(["-f", "-o", "trace", "-e", "inject=close_range:error=ENOSYS"]);
+    let run = run.arg(suite.program("mpirun")).args(["-n", "2", "bash", "-c", LIST_DESCRIPTORS]);
+    let output = run.deadline(120).output();
+    output.code(0);
+    check_descriptors(&output);
+    let trace = fs::read_to_string(suite.path("work/trace")).expect("a trace");
+    assert!(trace.contains("(INJECTED)"), "{trace}");
+}
+
+const LIST_DESCRIPTORS: &str = "echo $PMI_FD: /proc/self/fd/*";
+
+/// Each line names the three streams, the PMI descriptor and no other.
+fn check_descriptors(output: &Output) {
     for line in output.out().lines() {
         let (number, open) = line.split_once(": ").expect("two parts");
         let open: Vec<_> = open.split(' ').filter_map(|p| p.rsplit('/').next()).collect();
@@ -183,12 +228,17 @@ fn an_mpirun_within_a_rank_starts_a_job_of_its_own() {
 }
 
 #[test]
-fn a_private_ring_leaves_the_run_directory_as_it_was() {
+fn a_private_ring_leaves_in_the_run_directory_the_file_of_the_locks_alone() {
     let suite = Suite::new();
     suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
     suite.gone(&[]);
-    let left: Vec<_> = std::fs::read_dir(suite.rundir()).expect("rundir").flatten().collect();
-    assert!(left.is_empty(), "{left:?}");
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).expect("a directory").flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let private = suite.rundir().join("private");
+    assert_eq!(entries(&suite.rundir()), [private.as_path()]);
+    assert_eq!(entries(&private), [private.join("lock")]);
 }
 
 #[test]
@@ -199,7 +249,7 @@ fn the_run_directory_is_made_private() {
     let log = suite.path("mpd.log").display().to_string();
     let started = suite.mpd(&["--daemon", "--rundir", &path, "--log-file", &log]).output();
     started.code(0);
-    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode();
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode();
     assert_eq!(mode(&rundir) & 0o777, 0o700);
     assert_eq!(mode(&rundir.join("mpd.sock")) & 0o777, 0o600);
     let status = suite.mpd(&["--status", "--rundir", &path]).output();

@@ -1,8 +1,14 @@
 //! Ranks bound to CPUs, and the map of who runs where.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::fcntl::OFlag;
 
 use crate::members::Members;
+use crate::pty;
 use crate::run::Output;
 use crate::suite::Suite;
 
@@ -98,8 +104,22 @@ fn the_rank_map_is_printed_once_before_all_that_ranks_print() {
 }
 
 #[test]
-fn that_there_are_more_ranks_than_slots_is_said_once() {
+fn more_ranks_than_slots_are_reported_with_verbose_or_on_a_terminal_only() {
     let ring = Members::of(2);
-    let output = ring.mpirun(1, &["-n", "5", "-ppn", "2", "true"]).output();
-    assert_eq!(output.code(0).err().lines().count(), 1, "{output}");
+    let told = "mpirun: 5 processes share 2 hosts with slots for 4";
+    let run = |options: &[&str]| {
+        let options = [&["-n", "5", "-ppn", "2"], options].concat();
+        ring.mpirun(1, &options).arg("true")
+    };
+    run(&[]).output().code(0).quiet();
+    let verbose = run(&["-v"]).output();
+    let err = verbose.code(0).err();
+    assert_eq!(err.lines().filter(|line| *line == told).count(), 1, "{verbose}");
+    let (master, name) = pty::open();
+    let (mut options, flags) = (OpenOptions::new(), OFlag::O_NOCTTY.bits());
+    let terminal = options.write(true).custom_flags(flags).open(name).unwrap();
+    run(&[]).stderr(terminal).output().code(0);
+    let mut line = String::new();
+    BufReader::new(master).read_line(&mut line).unwrap();
+    assert_eq!(line.trim_end(), told);
 }

@@ -67,6 +67,19 @@ fn what_libpmi_cannot_use_is_an_error() {
 }
 
 #[test]
+fn a_lookup_writes_no_more_than_an_mpi_program_provides() {
+    for directory in DIRECTORIES {
+        let Some(directory) = setting(directory) else {
+            skip(&format!("nothing in {directory}"));
+            continue;
+        };
+        // The program is its own process manager, which answers with ports of any length.
+        let program = Command::new(Path::new(&directory).join("edges_port"));
+        Run::new(program).output().code(0);
+    }
+}
+
+#[test]
 fn names_go_through_libpmi() {
     with_each("names", |ranks, output| each_rank_says("names ok", ranks, output));
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use mpd_tests::random::Random;
+use mpd_tests::surroundings::setting;
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
@@ -22,6 +23,31 @@ fn it_serves_as_soon_as_its_command_has_returned() {
         process::send(daemon.pid, Signal::SIGTERM);
         wait_until("it has ended", || suite.processes().is_empty());
         assert!(!suite.socket().exists(), "its socket is gone with it");
+    }
+}
+
+#[test]
+fn ps_and_pgrep_find_daemons_managers_and_watchers_by_their_names() {
+    for has_daemon in [true, false] {
+        let suite = Suite::new();
+        if has_daemon {
+            assert_eq!(suite.start_daemon().name, "mpd");
+        }
+        let watched = setting("MPD_TEST_GDB").is_some();
+        let words: &[&str] = if watched { &["-on-crash", "gdb"] } else { &[] };
+        let job = suite.mpirun(words).args(["-n", "2", "sleep", "60"]).start();
+        let mut expected = vec!["mpd", "mpdman", "mpirun", "sleep", "sleep"];
+        if watched {
+            expected.extend(["mpdcatch", "mpdcatch"]);
+        }
+        expected.sort_unstable();
+        wait_until("every process has its name", || {
+            let mut names: Vec<_> = suite.processes().into_iter().map(|p| p.name).collect();
+            names.sort_unstable();
+            names == expected
+        });
+        job.send(Signal::SIGTERM);
+        job.wait();
     }
 }
 
@@ -313,10 +339,12 @@ fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
         run.env("XDG_RUNTIME_DIR", suite.path("theirs")).output()
     };
     job().code(0).quiet().prints("x\nx\n");
-    // The next to be looked for.
+    // The next to be looked for. The job has made it, to be found there by consoles.
     let host = suite.command("hostname").output().out();
+    let name = format!("mpd-60206-{}", host.trim());
+    std::fs::remove_dir_all(format!("/tmp/{name}")).expect("the run directory of the job");
     let taken = tempfile::Builder::new()
-        .prefix(&format!("mpd-60206-{}", host.trim()))
+        .prefix(&name)
         .rand_bytes(0)
         .tempdir_in("/tmp")
         .expect("a directory of root");

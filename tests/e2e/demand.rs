@@ -2,12 +2,13 @@
 //! the host that it is given.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 
 use crate::run::{Output, Run, wait_until};
-use crate::suite::Suite;
+use crate::suite::{Suite, is_root, skip};
 
 /// Each host has its own place for run directories. What the shell got is kept for the test to look at.
 const SHELL: &str = r#"#!/bin/sh
@@ -31,7 +32,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let suite = Suite::new();
+        Self::of(Suite::new())
+    }
+
+    fn of(suite: Suite) -> Self {
         suite.new_directory("hosts");
         fs::write(suite.path("shell"), SHELL).expect("a script");
         fs::set_permissions(suite.path("shell"), PermissionsExt::from_mode(0o755)).expect("chmod");
@@ -61,12 +65,24 @@ impl World {
         hosts
     }
 
-    /// No process of it, and no directory of it, unless its daemon was killed.
+    /// No process of it, and no directory of it, unless its daemon was killed. What stays is the run directory
+    /// where consoles look for private jobs, which has none now.
     #[track_caller]
     fn is_gone(&self) {
         self.suite.gone(&[]);
-        let left: Vec<_> = fs::read_dir(self.suite.path("hosts")).expect("a directory").collect();
-        assert!(left.is_empty(), "{left:?}");
+        let entries = |name: &str| -> Vec<PathBuf> {
+            let entries = fs::read_dir(self.suite.path(name)).expect("a directory");
+            entries.map(|entry| entry.expect("an entry").path()).collect()
+        };
+        assert_eq!(entries("hosts"), [self.suite.path("hosts/here")]);
+        assert_eq!(entries("hosts/here"), [self.suite.path("hosts/here/private")]);
+        assert_eq!(entries("hosts/here/private"), [self.suite.path("hosts/here/private/lock")]);
+    }
+
+    /// A console on the host of mpirun.
+    fn console(&self, name: &str, words: &[&str]) -> Run {
+        let run = self.suite.command(self.suite.program(name)).args(words);
+        run.env("MPD_RUNDIR", self.suite.path("hosts/here"))
     }
 
     /// The only process with these words.
@@ -93,6 +109,20 @@ fn named_hosts_get_daemons_for_the_job_and_lose_them_with_it() {
     output.code(0).quiet();
     assert_eq!(output.sorted_lines(), ["0: 1", "1: 1", "2: 2"]);
     assert_eq!(world.reached(), ["h1", "h2"]);
+    world.is_gone();
+}
+
+#[test]
+fn hosts_that_are_named_give_the_number_of_processes() {
+    let world = World::new();
+    let ran = |words: &[&str]| {
+        let output = world.ran(&[words, &["-l"], &WHERE[..]].concat());
+        output.code(0).quiet();
+        output.sorted_lines()
+    };
+    assert_eq!(ran(&["-hosts", "h1:2,h2"]), ["0: 1", "1: 1", "2: 2"]);
+    assert_eq!(ran(&["-hosts", "h1,h2", "-ppn", "2"]), ["0: 1", "1: 1", "2: 2", "3: 2"]);
+    assert_eq!(ran(&["-ppn", "2"]).len(), 2);
     world.is_gone();
 }
 
@@ -210,6 +240,21 @@ fn sleeping(world: &World) -> crate::run::Running {
 }
 
 #[test]
+fn a_job_of_a_ring_of_its_own_is_listed_and_killed_on_all_its_hosts() {
+    let world = World::new();
+    let mpirun = sleeping(&world);
+    let name = format!("p{}", mpirun.pid());
+    let listed = || world.console("mpdlistjobs", &["--sss", "-j", &name]).output();
+    wait_until("all ranks are listed", || listed().code(0).quiet().out().lines().count() == 6);
+    for host in ["h1 ", "h2 ", "h3 "] {
+        assert_eq!(listed().out().matches(host).count(), 2, "{host}");
+    }
+    world.console("mpdkilljob", &[&name]).output().code(0).quiet();
+    mpirun.wait().failed().says(&["killed on request"]);
+    world.is_gone();
+}
+
+#[test]
 fn a_ring_vanishes_when_its_mpirun_is_killed() {
     let world = World::new();
     let mpirun = sleeping(&world);
@@ -244,4 +289,32 @@ fn a_daemon_that_is_killed_is_missed_by_nobody_at_the_end() {
     mpirun.send(Signal::SIGTERM);
     mpirun.wait().code(143);
     world.suite.gone(&[]);
+}
+
+#[test]
+fn nobody_reads_the_key_of_a_ring_while_its_mpirun_holds_it_and_debuggers_reach_that_afterwards() {
+    if !is_root() {
+        return skip("it takes another user, whom the system shows who may trace whom");
+    }
+    let world = World::of(Suite::as_user(60_207));
+    let suite = &world.suite;
+    // /proc/PID belongs to the user whose debuggers may attach.
+    let owner = |program: &str| {
+        let process = suite.processes().into_iter().find(|p| p.name == program)?;
+        Some(fs::metadata(format!("/proc/{}/mem", process.pid)).ok()?.uid())
+    };
+    // Where that user may write.
+    suite.new_directory("work/hosts");
+    let mpirun = |words: &[&str]| world.mpirun(words).env("WORLD", suite.path("work")).start();
+    let job = mpirun(&["-hosts", "hangs1", "-n", "1", "true"]);
+    wait_until("the shell runs", || suite.path("work/hanging").exists());
+    assert_eq!(["mpirun", "mpdboot"].map(owner), [Some(0); 2]);
+    job.send(Signal::SIGTERM);
+    job.wait();
+    let job = mpirun(&["-hosts", "far1", "-n", "1", "sleep", "60"]);
+    wait_until("the job runs", || owner("sleep").is_some());
+    assert_eq!(["mpirun", "mpdboot", "mpd"].map(owner), [Some(60_207), Some(0), Some(0)]);
+    job.send(Signal::SIGTERM);
+    job.wait();
+    world.is_gone();
 }

@@ -142,6 +142,18 @@ fn a_time_limit_gives_124() {
 }
 
 #[test]
+fn a_time_limit_holds_while_nobody_reads_the_output() {
+    let suite = Suite::new();
+    // The second ends by itself: only its output waits, of which the pipe takes at most 1 MiB.
+    for script in ["exec yes", "head -c 1100000 /dev/zero"] {
+        let limited = suite.mpirun(["-timeout", "1", "sh", "-c", script]).start_unread();
+        let output = limited.wait();
+        output.code(124).brief().says(&["longer than its limit of 1 s"]);
+        suite.gone(&[]);
+    }
+}
+
+#[test]
 fn a_time_limit_that_is_not_reached_changes_nothing() {
     let suite = Suite::new();
     suite.mpirun(["-timeout", "60", "-n", "2", "true"]).output().code(0).quiet();

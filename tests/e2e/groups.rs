@@ -1,37 +1,64 @@
-//! Groups of ranks that share memory under a key of their own.
+//! Groups of ranks that share memory by names and a directory of their own.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use nix::sys::signal::Signal;
+
 use crate::members::Members;
+use crate::process::{self, Process};
+use crate::run::wait_until;
 use crate::suite::Suite;
 
-const TOLD: &str = "echo $PMI_RANK $MPD_GROUP_RANK/$MPD_GROUP_SIZE $MPD_GROUP_KEY";
+const TOLD: &str = "echo $PMI_RANK $MPD_GROUP_RANK/$MPD_GROUP_SIZE $MPD_GROUP_KEY $MPD_GROUP_IPC_KEY $MPD_GROUP_DIR";
+
+/// What a group was told, by its name for POSIX objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shared {
+    name: String,
+    key: i64,
+    directory: String,
+}
+
+impl Shared {
+    /// From the words that [`TOLD`] prints behind the first two.
+    fn of(words: &[&str]) -> Self {
+        let [name, key, directory] = *words else { panic!("{words:?}") };
+        let digits = name.strip_prefix("/mpd-").expect("a name");
+        assert!(digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
+        let key = key.parse().expect("a number");
+        assert!((1..=i64::from(i32::MAX)).contains(&key), "{key}");
+        assert!(directory.starts_with("/dev/shm/mpd-"), "{directory}");
+        Self { name: name.to_owned(), key, directory: directory.to_owned() }
+    }
+
+    /// What of it is still there: files, System V objects, the directory.
+    fn left(&self) -> Vec<String> {
+        let files = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let mut left: Vec<String> = names.filter(|name| name.contains(&self.name[1..])).collect();
+        for kind in ["shm", "sem", "msg"] {
+            let table = std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).expect("a table");
+            let keys = table.lines().skip(1).filter_map(|row| row.split_whitespace().next());
+            let is_ours = |key: &&str| key.parse() == Ok(self.key);
+            left.extend(keys.filter(is_ours).map(|key| format!("{kind} {key}")));
+        }
+        let directory = Path::new(&self.directory);
+        let there = [directory, directory.parent().expect("a parent")];
+        left.extend(
+            there.iter().filter(|path| path.exists()).map(|path| path.display().to_string()),
+        );
+        left
+    }
+}
 
 /// The example, compiled.
 fn pairs(suite: &Suite) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/pairs.c");
     let program = suite.path("work/pairs").display().to_string();
     let words = ["-Wall", "-Wextra", "-Werror", "-o", &program];
-    suite.as_self("cc").args(words).arg(source).arg("-lrt").output().code(0).quiet();
+    suite.as_self("cc").args(words).arg(source).output().code(0).quiet();
     program
-}
-
-/// Files and System V objects of this machine that bear one of these keys.
-fn left(keys: &BTreeSet<String>) -> Vec<String> {
-    let files = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
-    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    let mut left: Vec<String> =
-        names.filter(|name| keys.iter().any(|key| name.contains(&key[1..]))).collect();
-    for kind in ["shm", "sem", "msg"] {
-        let table = std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).expect("a table");
-        for row in table.lines().skip(1) {
-            let number = row.split_whitespace().next().and_then(|key| key.parse::<i64>().ok());
-            let named = number.map(|number| format!("/mpd-{number:08x}"));
-            left.extend(named.filter(|key| keys.contains(key)));
-        }
-    }
-    left
 }
 
 #[test]
@@ -50,22 +77,55 @@ fn the_ranks_of_a_pair_share_memory_by_both_forms_of_their_key() {
     assert_eq!(output.sorted_lines(), expected);
 }
 
+/// What each group was told, in the lines that [`TOLD`] made.
+fn groups_in(text: &str) -> BTreeSet<Shared> {
+    let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let told = lines.filter(|words| words.len() == 5);
+    told.map(|words| Shared::of(&words[2..])).collect()
+}
+
+fn assert_nothing_is_left(groups: &BTreeSet<Shared>) {
+    let left: Vec<String> = groups.iter().flat_map(Shared::left).collect();
+    assert_eq!(left, [""; 0]);
+}
+
 #[test]
-fn what_bears_the_key_of_a_group_is_removed_even_if_nobody_had_it_open_for_long() {
+fn what_bears_the_names_of_a_group_is_removed_even_if_nobody_had_it_open_for_long() {
     let suite = Suite::new();
-    let script = format!(
-        "{TOLD}; : >/dev/shm$MPD_GROUP_KEY; : >/dev/shm$MPD_GROUP_KEY.more; \
-         : >/dev/shm/sem.${{MPD_GROUP_KEY#/}}; set -- $({} exit); rm \"$8\"",
-        suite.program("t-ipc")
-    );
+    let script = format!("{TOLD}; exec {} exit", suite.program("t-group"));
     let output = suite.mpirun(["-n", "4", "-g", "2", "sh", "-c", &script]).output();
     output.code(0).quiet();
-    let lines = output.sorted_lines();
-    let keys: BTreeSet<String> =
-        lines.iter().map(|line| line.split(' ').next_back().expect("a key").to_owned()).collect();
-    assert_eq!(keys.len(), 2, "one key for each pair: {output}");
-    assert!(keys.iter().all(|key| key.starts_with("/mpd-") && key.len() == 13), "{output}");
-    assert_eq!(left(&keys), [""; 0]);
+    let groups = groups_in(&output.out());
+    assert_eq!(groups.len(), 2, "one for each pair: {output}");
+    assert_nothing_is_left(&groups);
+}
+
+#[test]
+fn what_bears_the_names_of_a_group_is_removed_after_the_death_of_its_manager_and_its_daemon() {
+    for with_daemon in [false, true] {
+        let suite = Suite::new();
+        let daemon = suite.start_daemon();
+        let script = format!("{TOLD}; exec {} wait", suite.program("t-group"));
+        let job = suite.mpirun(["-n", "2", "-g", "2", "sh", "-c", &script]).start();
+        wait_until("all is made", || job.stdout().matches("made").count() == 2);
+        let groups = groups_in(&job.stdout());
+        assert_eq!(groups.len(), 1);
+        assert!(groups.iter().all(|group| group.left().len() == 8), "{groups:?}");
+        let manager = suite.manager();
+        if with_daemon {
+            process::send(daemon.pid, Signal::SIGKILL);
+            wait_until("it is dead", || {
+                !Process::read(daemon.pid).is_some_and(|process| process.is_alive())
+            });
+        }
+        process::send(manager.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        if with_daemon {
+            suite.start_daemon();
+        }
+        wait_until("all is removed", || groups.iter().all(|group| group.left().is_empty()));
+        suite.only_the_daemon_is_left();
+    }
 }
 
 #[test]
@@ -79,8 +139,8 @@ fn groups_stay_together_on_the_hosts_of_a_ring_with_a_key_each() {
     let mut keys = Vec::new();
     for line in output.sorted_lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        ends.push(format!("{} {} of {} here", words[0], words[1], words[3]));
-        keys.push(words[2].to_owned());
+        ends.push(format!("{} {} of {} here", words[0], words[1], words[5]));
+        keys.push(Shared::of(&words[2..5]));
     }
     let expected = [
         "0 0/2 of 3 here",
@@ -98,5 +158,10 @@ fn groups_stay_together_on_the_hosts_of_a_ring_with_a_key_each() {
 fn without_groups_there_are_no_such_variables_even_if_the_caller_has_them() {
     let suite = Suite::new();
     let run = suite.mpirun(["sh", "-c", "env | grep MPD_GROUP; true"]);
-    run.env("MPD_GROUP_KEY", "/mpd-00000001").env("MPD_GROUP_SIZE", "9").output().prints("");
+    run.env("MPD_GROUP_KEY", "/mpd-0000000000000001")
+        .env("MPD_GROUP_IPC_KEY", "1")
+        .env("MPD_GROUP_DIR", "/tmp")
+        .env("MPD_GROUP_SIZE", "9")
+        .output()
+        .prints("");
 }

@@ -11,8 +11,14 @@ use crate::manager::{KEY, MANAGER, Orphaned, order};
 
 /// A job link to the manager of this instance, its hello sent.
 fn link(host: &Orphaned, key: [u8; 32], manager: [u8; 16]) -> TcpStream {
+    numbered_link(host, key, manager, 0)
+}
+
+/// The same. A hello of a number that was used before is a recording.
+fn numbered_link(host: &Orphaned, key: [u8; 32], manager: [u8; 16], number: u8) -> TcpStream {
     let mut claim = Claim::new(key, JOB_LINK, 3);
     claim.hello.to = manager;
+    claim.hello.nonce[0] ^= number;
     let mut stream = connect(host.member.address);
     stream.write_all(&claim.m1()).expect("it listens");
     stream
@@ -43,12 +49,23 @@ fn a_job_link_reaches_its_manager_with_its_hello_and_nothing_else() {
 #[test]
 fn a_job_link_waits_for_its_manager_to_register() {
     let host = Orphaned::new("7@elsewhere", 1);
-    let links = [link(&host, KEY, MANAGER), link(&host, KEY, MANAGER), link(&host, KEY, MANAGER)];
+    let links = [0, 1, 2].map(|number| numbered_link(&host, KEY, MANAGER, number));
     host.ring.lap(1);
     let mut manager = host.register();
     for _ in &links {
         passed(&mut manager);
     }
+}
+
+#[test]
+fn a_recorded_hello_of_a_job_link_is_not_passed_on_again() {
+    let host = Orphaned::new("7@elsewhere", 1);
+    let mut manager = host.register();
+    let _first = link(&host, KEY, MANAGER);
+    passed(&mut manager);
+    assert!(rest(&mut link(&host, KEY, MANAGER)).is_empty());
+    let log = host.ring.log(1);
+    assert!(log.contains("came before: a recording?"), "{log}");
 }
 
 #[test]

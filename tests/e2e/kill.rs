@@ -2,13 +2,14 @@
 //! job may be left, and other jobs may not notice.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
-use crate::run::{Running, sample, wait_until};
+use crate::run::{Output, Running, sample, wait_until};
 use crate::signals::Recorders;
-use crate::suite::Suite;
+use crate::suite::{Suite, is_root, skip};
 
 const ROUNDS: usize = 5;
 const FULL_ROUNDS: usize = 50;
@@ -200,6 +201,10 @@ fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
                 job.wait().failed();
             }
             suite.gone(&[]);
+            if victim == "daemon" {
+                // A console removes the socket, by which it was to be found.
+                suite.command(suite.program("mpdlistjobs")).output().code(1);
+            }
         }
     }
 }
@@ -260,6 +265,65 @@ fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
     bystander.send(Signal::SIGINT);
     bystander.wait().code(130);
     assert!(!theirs.shm() && !theirs.posix(), "{theirs:?} is left");
+}
+
+/// Waits until the job's manager has noted the file of its rank. The rank was noted before.
+fn wait_until_noted(suite: &Suite, made: &Made) {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = fs::metadata(&made.posix).expect("it is there").ino().to_string();
+    wait_until("the manager's note of the file", || {
+        suite.records().iter().any(|record| {
+            record.lines().any(|line| line.contains("\"file\"") && line.contains(&inode))
+        })
+    });
+}
+
+#[test]
+fn system_v_ipc_and_posix_shared_memory_are_swept_after_the_kill_of_a_manager_and_of_its_daemon() {
+    let suite = Suite::new();
+    for kills_daemon in [false, true] {
+        suite.start_daemon();
+        let (bystander, theirs) = start_ipc(&suite);
+        let manager = suite.manager();
+        let (job, made) = start_ipc(&suite);
+        wait_until_noted(&suite, &made);
+        let is_its = |process: &Process| process.is_manager() && process.pid != manager.pid;
+        let its = suite.processes().into_iter().find(is_its).expect("a manager of the new job");
+        if kills_daemon {
+            process::send(suite.daemon().pid, Signal::SIGKILL);
+        }
+        process::send(its.pid, Signal::SIGKILL);
+        job.wait().code(125);
+        if kills_daemon {
+            suite.start_daemon();
+        }
+        let left = || [made.shm(), made.sem(), made.msg(), made.posix()];
+        let swept =
+            crate::run::comes_true(std::time::Duration::from_secs(15), || !left().contains(&true));
+        assert!(
+            swept,
+            "daemon killed: {kills_daemon}; shm, sem, msg, posix are left: {:?}",
+            left()
+        );
+        assert!(theirs.shm() && theirs.sem() && theirs.msg() && theirs.posix(), "another job's");
+        bystander.send(Signal::SIGINT);
+        bystander.wait().code(130);
+        suite.only_the_daemon_is_left();
+        process::send(suite.daemon().pid, Signal::SIGTERM);
+        suite.gone(&[]);
+    }
+}
+
+#[test]
+fn what_a_job_of_a_private_ring_left_in_memory_is_swept_after_the_kill_of_its_manager() {
+    let suite = Suite::new();
+    let (job, made) = start_ipc(&suite);
+    // The manager notes a rank at once. Whether it has seen the file yet does not show outside.
+    let left = || [made.shm(), made.sem(), made.msg()];
+    process::send(suite.manager().pid, Signal::SIGKILL);
+    job.wait().code(125);
+    suite.gone(&[]);
+    assert_eq!(left(), [false; 3]);
 }
 
 #[test]
@@ -338,4 +402,70 @@ impl Drop for Made {
 fn listed(kind: &str, id: &str) -> bool {
     let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
     table.lines().skip(1).any(|line| line.split_whitespace().nth(1) == Some(id))
+}
+
+/// A program of root with the setuid bit: a copy of `t-run`.
+fn rooted(suite: &Suite) -> String {
+    let path = suite.path("bin/rooted");
+    fs::copy(suite.program("t-run"), &path).expect("a copy");
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o4755)).expect("chmod");
+    path.display().to_string()
+}
+
+/// Waits for a job that leaves `pid` running as root, and kills that process.
+fn end_of_job_that_leaves(pid: &str, job: Running) -> Output {
+    let output = job.wait();
+    let pid = pid.trim().parse().expect("a number");
+    assert_eq!(owner(pid), Some(0), "process {pid} has ended");
+    process::send(pid, Signal::SIGKILL);
+    output
+}
+
+fn owner(pid: i32) -> Option<u32> {
+    fs::metadata(format!("/proc/{pid}")).ok().map(|metadata| metadata.uid())
+}
+
+#[test]
+fn a_rank_that_has_become_root_is_named_and_left_running_after_a_signal() {
+    if !is_root() {
+        return skip("a program with the setuid bit: needs root, to make one");
+    }
+    let suite = Suite::as_user(60_214);
+    let rooted = rooted(&suite);
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let words = ["uid=0", "sh", "-c", "echo $$; exec sleep 60"];
+        let job = suite.mpirun(["-n", "1"]).arg(&rooted).args(words).start();
+        wait_until("it is root", || job.stdout().ends_with('\n'));
+        let pid = job.stdout().trim().to_owned();
+        job.send(signal);
+        let output = end_of_job_that_leaves(&pid, job);
+        let refused = format!("cannot send {signal} to process {pid} (");
+        let left = format!("cannot kill process {pid} (sleep) of user root");
+        output.code(125).says(&[&refused, &left]);
+    }
+}
+
+#[test]
+fn a_process_of_root_that_a_rank_left_behind_is_named_and_left_running() {
+    if !is_root() {
+        return skip("a program with the setuid bit: needs root, to make one");
+    }
+    let suite = Suite::as_user(60_215);
+    suite.start_daemon();
+    let file = format!("{}/pid", suite.new_directory("notes"));
+    let script = r#"
+        "$1" uid=0 sh -c 'echo $$ > "$0"; exec sleep 60' "$2" &
+        until [ -s "$2" ]; do sleep 0.05; done
+        exit "$3""#;
+    for code in ["0", "3"] {
+        let _ = fs::remove_file(&file);
+        let words = ["-n", "1", "sh", "-c", script, "sh", &rooted(&suite), &file, code];
+        let job = suite.mpirun(words).start();
+        wait_until("it is root", || fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n')));
+        let pid = fs::read_to_string(&file).expect("a file");
+        let output = end_of_job_that_leaves(&pid, job);
+        output
+            .code(125)
+            .says(&[&format!("cannot kill process {} (sleep) of user root", pid.trim())]);
+    }
 }

@@ -1,5 +1,9 @@
 //! Real MPI libraries whose ranks start further ones.
 
+use std::path::Path;
+
+use mpd_tests::surroundings::{setting, skip};
+
 use crate::mpi::{Library, libraries_with_ports};
 use crate::run::Run;
 use crate::suite::Suite;
@@ -105,4 +109,32 @@ fn who_was_spawned_may_spawn() {
         let lines = output.code(0).quiet().sorted_lines();
         assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
     });
+}
+
+#[test]
+fn the_example_says_hello_from_parent_and_children_in_rank_order() {
+    let Some(mpiexec) = setting("MPD_TEST_MPICH5_MPIEXEC") else {
+        return skip("MPICH 5 is not there");
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/spawn.c");
+    let program = suite.path("work/spawn").display().to_string();
+    let compiler = Path::new(&mpiexec).with_file_name("mpicc");
+    let words = ["-Wall", "-Wextra", "-Werror", "-o", &program];
+    suite.as_self(compiler).args(words).arg(source).output().code(0).quiet();
+    for (parents, children) in [(1, 3), (2, 2)] {
+        let run = suite.mpirun(["-n", &parents.to_string(), &program, &children.to_string()]);
+        let output = run.env("MPIR_CVAR_CH4_NETMOD", "ofi").deadline(120).output();
+        let out = output.code(0).quiet().out();
+        let lines: Vec<&str> = out.lines().collect();
+        let size = parents + children;
+        assert_eq!(lines.len(), size, "{output}");
+        for (rank, line) in lines.iter().enumerate() {
+            let role = if rank < parents { "parent" } else { "child" };
+            let begins = format!("hello from rank {rank} of {size}, a {role} on ");
+            assert!(line.starts_with(&begins), "{line}: {output}");
+        }
+    }
+    suite.only_the_daemon_is_left();
 }

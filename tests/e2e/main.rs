@@ -5,6 +5,7 @@
 //! socket or job directory is left. README.md tells how to run them.
 
 mod across;
+mod alone;
 mod argsets;
 mod attach;
 mod attacker;
@@ -21,6 +22,7 @@ mod everywhere;
 mod exit_codes;
 mod groups;
 mod hostile;
+mod inherited;
 mod job_links;
 mod jobs;
 mod kill;
@@ -39,8 +41,12 @@ mod output;
 mod pmi;
 mod pmi2;
 mod preload;
+mod private;
 mod process;
+mod programs;
 mod pty;
+mod report_files;
+mod resubmit;
 mod ring;
 mod run;
 mod signals;

@@ -8,7 +8,7 @@ use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_proto::JobId;
 use mpd_proto::frame;
-use mpd_proto::job::JobKey;
+use mpd_proto::job::{Cookie, JobKey};
 use mpd_proto::message::{JobRecord, ManagerOrder, Opening, VERSION};
 use mpd_proto::ring::Instance;
 
@@ -16,7 +16,7 @@ use crate::members::{Member, Members};
 
 pub(crate) const MANAGER: [u8; 16] = [5; 16];
 pub(crate) const KEY: [u8; 32] = [6; 32];
-const COOKIE: &str = "0123456789abcdef0123456789abcdef-1";
+const COOKIE: Cookie = Cookie::from_bytes([7; 16]);
 
 /// A daemon with a job of a former one whose manager has not registered yet.
 pub(crate) struct Orphaned {
@@ -35,12 +35,7 @@ impl Orphaned {
         let rundir = RunDir::at(ring.rundir(1));
         rundir.prepare().expect("a run directory");
         let job: JobId = job.parse().expect("an id");
-        let record = JobRecord {
-            job: job.clone(),
-            cookie: COOKIE.to_owned(),
-            cgroup: None,
-            tmpdir: ring.suite.path("tmp/none").display().to_string(),
-        };
+        let record = JobRecord { job: job.clone(), cookie: COOKIE, place, cgroup: None };
         let mut file = File::create(rundir.record(&job)).expect("a record");
         file.write_all(&serde_json::to_vec(&record).expect("JSON")).expect("a record");
         file.lock().expect("a lock");
@@ -56,7 +51,7 @@ impl Orphaned {
         conn.send(&Opening::Register {
             version: VERSION,
             job: self.job.clone(),
-            cookie: COOKIE.to_owned(),
+            cookie: COOKIE,
             place: self.place,
             manager: Instance::from_bytes(MANAGER),
             key: JobKey::from_bytes(KEY),

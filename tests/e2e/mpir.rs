@@ -233,10 +233,3 @@ fn the_table_of_a_job_on_many_hosts_has_the_processes_of_each() {
     pids.sort_unstable();
     assert_eq!(output.sorted_lines(), pids);
 }
-
-#[test]
-fn a_table_that_cannot_be_written_is_told_and_ends_nothing() {
-    let suite = Suite::new();
-    let output = suite.mpirun(["-proctable", "/no/such/file", "true"]).output();
-    output.code(0).brief().says(&["cannot write /no/such/file"]);
-}

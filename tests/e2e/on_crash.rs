@@ -134,6 +134,8 @@ fn signals_reach_the_program_and_stop_it() {
         !ranks.is_empty() && ranks.iter().all(|rank| state(rank).is_ok_and(|s| s.contains(") t ")))
     };
     wait_until("it is stopped", is_stopped);
+    let mpirun = || Process::read(job.pid()).is_some_and(|mpirun| mpirun.is_stopped());
+    wait_until("mpirun has stopped itself", mpirun);
     job.send(Signal::SIGCONT);
     wait_until("it goes on", || !is_stopped());
     job.send(Signal::SIGINT);

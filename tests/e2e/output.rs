@@ -226,12 +226,48 @@ fn a_reader_that_stops_and_goes_on_gets_every_byte() {
 }
 
 #[test]
-fn a_closed_stdout_ends_a_job_that_writes_to_it() {
+fn what_is_closed_in_mpirun_is_closed_in_its_ranks_whose_codes_count() {
     let suite = Suite::new();
-    let output = suite.bash("$MPIRUN -n 2 true >&-").output();
-    output.code(0);
-    let output = suite.bash("$MPIRUN -n 2 sleep 0.1 >&-").output();
-    output.code(0);
+    for with_daemon in [false, true] {
+        if with_daemon {
+            suite.start_daemon();
+        }
+        let code = |text: &str, code: u8| {
+            suite.bash(text).output().code(code.into());
+        };
+        code("$MPIRUN -n 1 sh -c 'echo x || exit 7' >&-", 7);
+        code("$MPIRUN -n 3 -l sh -c 'echo x >&2 || exit 8' 2>&-", 8);
+        code("$MPIRUN -n 2 true >&- 2>&- <&-", 0);
+        let is_open = |number: u8| format!("[ -e /proc/self/fd/{number} ]");
+        let (out, err) = (is_open(1), is_open(2));
+        code(&format!("$MPIRUN -n 2 sh -c '{out} || {err} && exit 9' >&-"), 9);
+        code(&format!("$MPIRUN -n 2 sh -c '{out} || {err} && exit 9; true' >&- 2>&-"), 0);
+        // Rank 0 receives standard input, the other never does.
+        let script = "if [ $PMI_RANK = 0 ]; then cat || echo none; else wc -c; fi";
+        let output = suite.bash(&format!("$MPIRUN -n 2 sh -c '{script}' <&- 2>&1")).output();
+        output.code(0);
+        let lines = output.sorted_lines();
+        assert!(lines.contains(&"0".to_owned()) && lines.contains(&"none".to_owned()), "{output}");
+    }
+}
+
+#[test]
+fn a_rank_whose_output_goes_to_a_file_or_a_terminal_has_it_open_although_mpirun_has_not() {
+    let suite = Suite::new();
+    let text = "$MPIRUN -n 2 -outfile-pattern out.%r sh -c 'echo $PMI_RANK || exit 7' >&-";
+    suite.bash(text).output().code(0).quiet();
+    for rank in 0..2 {
+        let written = std::fs::read_to_string(suite.path(format!("work/out.{rank}")));
+        assert_eq!(written.expect("a file"), format!("{rank}\n"));
+    }
+    suite.bash("$MPIRUN -n 1 -pty sh -c 'test -t 1 && echo x || exit 7' >&-").output().code(0);
+}
+
+#[test]
+fn a_program_whose_crash_would_be_caught_has_closed_what_mpirun_has_closed() {
+    let suite = Suite::new();
+    let text = "$MPIRUN -n 1 -on-crash gdb -gdb-path /bin/true sh -c 'echo x || exit 7' >&-";
+    suite.bash(text).output().code(7);
 }
 
 #[test]

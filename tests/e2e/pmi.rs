@@ -125,3 +125,31 @@ fn a_job_has_nothing_to_do_with_the_keys_of_another() {
 fn names(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.split_once(" kvs ")?.1.to_owned())).collect()
 }
+
+#[test]
+fn a_port_too_long_for_the_room_of_mpi_programs_is_refused_and_the_reason_is_on_stderr() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let port =
+        |length: usize| format!("publish_name service=s{length} port={}", "p".repeat(length));
+    let run = suite.ranks(1, "t-pmi", &["say", "0", &port(256), &port(255)]);
+    let output = run.output();
+    output.code(0).says(&["rank 0", "a port of 256 bytes, at most 255 are allowed"]);
+    assert!(output.out().contains("cmd=publish_result rc=-1 msg=port_too_long\n"), "{output}");
+    assert!(output.out().contains("cmd=publish_result rc=0 msg=success\n"), "{output}");
+}
+
+#[test]
+fn without_auto_cleanup_a_failed_rank_is_told_to_verbose_users_alone_and_ends_nobody_else() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    // The other ranks meet in a fence, which does not wait for the rank that has left.
+    let run = |options: &[&str]| {
+        let run = suite.mpirun(["-disable-auto-cleanup", "-n", "3"]).args(options);
+        run.arg(suite.program("t-pmi")).args(["no-finalize", "1", "0"]).output()
+    };
+    run(&[]).code(1).quiet();
+    let told = run(&["-v"]);
+    told.code(1).says(&["rank 1: exited with code 0 after MPI_Init without MPI_Finalize"]);
+    assert!(!told.err().contains("the job was ended"), "{told}");
+}

@@ -2,9 +2,12 @@
 //! it holds up nothing.
 
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 
 use mpd_tests::digest::{BLOCK, Digest, block};
 use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::run::{Running, comes_true, wait_until};
 use crate::suite::Suite;
@@ -171,14 +174,46 @@ fn an_endless_input_does_not_keep_a_job_from_ending() {
 }
 
 #[test]
-fn a_closed_stdin_is_an_empty_one() {
+fn a_closed_stdin_is_an_empty_one_for_programs_that_open_something_in_its_place() {
     let suite = Suite::new();
     for how in ["<&-", "</dev/null"] {
         let output = suite.bash(&format!("$MPIRUN -n 2 $T/t-stdin lines {how}")).output();
         output.code(0).quiet();
         assert_eq!(output.sorted_lines(), ["0 end", "1 end"], "{how}");
     }
-    suite.bash("$MPIRUN -n 2 echo out <&- >&- 2>&-").output().code(0);
+}
+
+#[test]
+fn a_job_whose_input_cannot_be_read_has_failed() {
+    let suite = Suite::new();
+    let said = "mpirun: cannot read standard input: Is a directory\n";
+    for (program, code) in [("cat", 125), ("true", 125), ("sh -c 'cat; exit 3'", 3)] {
+        let output = suite.bash(&format!("$MPIRUN -n 2 {program} </tmp")).output();
+        output.code(code).prints("");
+        assert!(output.err().starts_with(said), "{program}: {output}");
+    }
+    suite.bash("$MPIRUN -n 2 -s none true </tmp").output().code(0).quiet();
+    let output = suite.bash("$MPIRUN -n 1 cat 0>written").output();
+    output.code(125);
+}
+
+#[test]
+fn a_job_whose_input_is_reset_has_failed_behind_what_came_before() {
+    let suite = Suite::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("a stream");
+    let (mut theirs, _) = listener.accept().expect("a stream");
+    let job = suite.mpirun(["-n", "2", "cat"]).stdin(OwnedFd::from(ours)).start();
+    theirs.write_all(b"first\n").expect("a stream");
+    job.shows("first\n");
+    // The end of a stream that lingers for no time is a reset.
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    setsockopt(&theirs, sockopt::Linger, &linger).expect("a stream");
+    drop(theirs);
+    let output = job.wait();
+    output.code(125).prints("first\n");
+    let said = "mpirun: cannot read standard input: Connection reset by peer\n";
+    assert_eq!(output.err(), said);
 }
 
 #[test]

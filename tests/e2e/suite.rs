@@ -21,7 +21,8 @@ use crate::run::{Output, Run, comes_true, wait_until};
 /// How long everything may take to be gone after a job's end.
 const LEAVE: Duration = Duration::from_secs(8);
 /// What another user needs copies of.
-const PROGRAMS: [&str; 6] = ["mpd", "mpirun", "t-env", "t-exit-with", "t-run", "t-signals"];
+const PROGRAMS: [&str; 9] =
+    ["mpd", "mpdboot", "mpirun", "t-env", "t-exit-with", "t-group", "t-ipc", "t-run", "t-signals"];
 /// A process that forks and ends all the time can be missed by one look, not by this many.
 const LOOKS: usize = 5;
 
@@ -310,7 +311,14 @@ impl Suite {
         let is_socket = |path: &PathBuf| {
             fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
         };
-        self.in_rundirs("").into_iter().filter(is_socket).collect()
+        let all = ["", "private"].into_iter().flat_map(|name| self.in_rundirs(name));
+        all.filter(is_socket).collect()
+    }
+
+    /// The records of jobs, with the notes of their managers.
+    pub(crate) fn records(&self) -> Vec<String> {
+        let records = self.in_rundirs("jobs");
+        records.iter().filter_map(|path| fs::read_to_string(path).ok()).collect()
     }
 
     /// What is in this directory of each run directory.

@@ -88,6 +88,28 @@ static void key_value_space(void) {
     gives(1, found);
 }
 
+/* The longest port fits the room of MPI programs, and nothing behind that room is touched. */
+static void names(int rank) {
+    struct {
+        char port[256], canary[1024];
+    } room;
+    char longest[256], longer[257];
+    memset(longest, 'p', sizeof longest);
+    memset(longer, 'p', sizeof longer);
+    longest[255] = longer[256] = 0;
+    if (rank != 0)
+        return;
+    gives(PMI_ERR_INVALID_LENGTH, PMI_Publish_name("long", longer));
+    gives(PMI_FAIL, PMI_Lookup_name("long", room.port));
+    gives(PMI_SUCCESS, PMI_Publish_name("long", longest));
+    memset(&room, '#', sizeof room);
+    gives(PMI_SUCCESS, PMI_Lookup_name("long", room.port));
+    gives(0, strcmp(room.port, longest));
+    for (size_t at = 0; at < sizeof room.canary; at++)
+        gives('#', room.canary[at]);
+    gives(PMI_SUCCESS, PMI_Unpublish_name("long"));
+}
+
 static void arguments(void) {
     char first[] = "--option=1", *argv[] = {first, NULL}, **argvp = argv, text[4];
     int argc = 1, parsed = -7, size = -7, length = 0;
@@ -121,6 +143,7 @@ int main(void) {
         gives(PMI_ERR_INVALID_LENGTH, PMI_Get_clique_ranks(&number, 0));
         nothing_given();
         key_value_space();
+        names(rank);
         arguments();
         gives(PMI_SUCCESS, PMI_Finalize());
     }

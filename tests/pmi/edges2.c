@@ -25,6 +25,14 @@ int main(void) {
     gives(PMI2_SUCCESS, PMI2_Init(&spawned, &size, &rank, &appnum));
     gives(PMI2_SUCCESS, PMI2_Init(&spawned, &size, &rank, &appnum));
     gives(1, PMI2_Initialized());
+    /* One place for all results is the caller's mistake, and no fault of the library. */
+    gives(PMI2_SUCCESS, PMI2_Init(&number, &number, &number, &number));
+    gives(appnum, number);
+    char both[64];
+    gives(PMI2_SUCCESS, PMIX_Ring("value", &number, &number, both, both, sizeof both));
+    gives(size, number);
+    gives(0, strcmp(both, "value"));
+    gives(PMI2_SUCCESS, PMI2_Info_GetJobAttr("universeSize", both, sizeof both, &number));
 
     gives(PMI2_ERR_INVALID_ARG, PMI2_Job_GetId(NULL, 4));
     gives(PMI2_ERR_INVALID_LENGTH, PMI2_Job_GetId(job, 2));
@@ -75,6 +83,21 @@ int main(void) {
         gives(PMI2_SUCCESS, PMI2_Nameserv_lookup("a service", NULL, text, sizeof text));
         gives(0, strcmp(text, "tag#0; port$"));
         gives(PMI2_SUCCESS, PMI2_Nameserv_unpublish("a service", NULL));
+        struct {
+            char port[256], canary[1024];
+        } room;
+        memset(text, 'p', sizeof text);
+        text[256] = 0;
+        gives(PMI2_ERR_INVALID_LENGTH, PMI2_Nameserv_publish("long", NULL, text));
+        text[255] = 0;
+        gives(PMI2_SUCCESS, PMI2_Nameserv_publish("long", NULL, text));
+        memset(&room, '#', sizeof room);
+        gives(PMI2_ERR_INVALID_LENGTH, PMI2_Nameserv_lookup("long", NULL, room.port, 255));
+        gives(PMI2_SUCCESS, PMI2_Nameserv_lookup("long", NULL, room.port, 256));
+        gives(0, strcmp(room.port, text));
+        for (size_t at = 0; at < sizeof room.canary; at++)
+            gives('#', room.canary[at]);
+        gives(PMI2_SUCCESS, PMI2_Nameserv_unpublish("long", NULL));
     }
     gives(PMI2_ERR_INVALID_ARG, PMI2_Job_Spawn(1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL));
     gives(PMI2_SUCCESS, PMI2_Finalize());

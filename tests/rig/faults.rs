@@ -1,11 +1,14 @@
 //! What becomes of a job when a process or a host of it, or the cable between them, fails.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use mpd_tests::random::Random;
-use mpd_tests::surroundings::program;
+use mpd_tests::surroundings::{program, skip, tell};
 use mpd_tests::waiting::comes_true;
 use nix::sys::signal::Signal;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::GetUsize;
 
 use crate::hosts::counted;
 use crate::jobs::booted;
@@ -155,6 +158,109 @@ fn a_cable_cut_for_five_seconds_costs_a_job_nothing() {
     job.ends_whole(ranks);
     rig.heals("after the cut", &hosts);
     rig.is_clean("after the job", &hosts);
+    rig.ends(&hosts[0]);
+}
+
+/// Since Linux 6.15, as in `mpd_io::tcp`.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+
+#[derive(Clone, Copy)]
+struct RtoMax;
+nix::getsockopt_impl!(RtoMax, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, usize, GetUsize);
+
+/// Whether this kernel bounds the pause between retransmissions of a connection.
+fn retransmission_is_bounded() -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    getsockopt(&listener, RtoMax).is_ok()
+}
+
+/// Jobs of a group, and the pause between their starts.
+const GROUP: usize = 30;
+const STAGGER: Duration = Duration::from_millis(30);
+/// A cut that lasted longer, with the time that cutting and mending take, is no short one.
+const LONGEST_CUT: Duration = Duration::from_millis(5500);
+
+/// Starts a group of jobs of one second, each with a rank on two hosts. `fault` runs when all ranks have
+/// begun. Gives one line for each job that failed.
+fn group_of_jobs(
+    rig: &mut Rig,
+    on: [&str; 2],
+    round: usize,
+    fault: impl FnOnce(&mut Rig, Instant),
+) -> Vec<String> {
+    let directory = rig.share().join(format!("begun-{round}"));
+    std::fs::create_dir(&directory).expect("a directory");
+    let place = directory.display().to_string();
+    let hosts = on.join(",");
+    let begin = Instant::now();
+    let mut jobs = Vec::new();
+    for job in 0..GROUP {
+        std::thread::sleep(
+            (STAGGER * u32::try_from(job).expect("few")).saturating_sub(begin.elapsed()),
+        );
+        let rank = format!(": >{place}/{job}.$PMI_RANK; sleep 1; echo ok");
+        let words = ["-hosts", &hosts, "-ppn", "1", "-n", "2", "bash", "-c", &rank];
+        jobs.push(rig.mpirun(on[0], &words).start());
+    }
+    let begun = |job, rank| directory.join(format!("{job}.{rank}")).exists();
+    wait_until("all ranks have begun", || {
+        let mut jobs = jobs.iter_mut().enumerate();
+        jobs.all(|(job, running)| running.has_ended() || (begun(job, 0) && begun(job, 1)))
+    });
+    fault(rig, begin);
+    let mut failed = Vec::new();
+    for (job, running) in jobs.into_iter().enumerate() {
+        let output = running.wait();
+        if output.exit_code() != Some(0) || output.out() != "ok\nok\n" {
+            failed.push(format!("group {round}, job {job}: {output}"));
+        }
+    }
+    failed
+}
+
+/// A time between two bounds, in milliseconds.
+fn drawn(random: &mut Random, least: usize, most: usize) -> Duration {
+    Duration::from_millis((least + random.below(most - least + 1)) as u64)
+}
+
+#[test]
+fn a_short_cut_while_jobs_end_fails_none_of_them() {
+    if !retransmission_is_bounded() {
+        return skip("short cuts while jobs end: the kernel has no TCP_RTO_MAX_MS (Linux 6.15)");
+    }
+    let Some((mut rig, hosts)) = booted(Wish { hosts: Some(4), ..Wish::default() }) else { return };
+    let (groups, seed) = (sample(1, 10), number("MPD_RIG_SEED", 1));
+    tell(&format!("rig: {groups} groups, MPD_RIG_SEED={seed}"));
+    let mut random = Random::new(seed);
+    let [console, other] = [&hosts[0], &hosts[2]];
+    let (mut failed, mut counted) = (Vec::new(), 0);
+    for round in 0..3 * groups {
+        let moment = drawn(&mut random, 1250, 1550);
+        let length = drawn(&mut random, 4400, 4900);
+        let mut lasted = Duration::ZERO;
+        let lost = group_of_jobs(&mut rig, [console, other], round, |rig, begin| {
+            std::thread::sleep(moment.saturating_sub(begin.elapsed()));
+            let cut = Instant::now();
+            rig.control(&["cut", other]);
+            std::thread::sleep(length);
+            rig.control(&["heal"]);
+            lasted = cut.elapsed();
+        });
+        tell(&format!("group {round}: cut at {moment:?} for {}", seconds(lasted)));
+        rig.is_clean(&format!("after group {round}"), &hosts);
+        rig.heals(&format!("after group {round}"), &hosts);
+        // A busy machine may mend the cable so late that nothing is promised.
+        if lasted < LONGEST_CUT {
+            failed.extend(lost);
+            counted += 1;
+        }
+        if counted == groups {
+            break;
+        }
+    }
+    assert!(counted > 0, "no cut was short: the machine is too busy");
+    rig.figure(&format!("cuts while jobs end: {} of {} failed", failed.len(), counted * GROUP));
+    assert!(failed.is_empty(), "{}\n{}", failed.join("\n"), rig.logs(&hosts));
     rig.ends(&hosts[0]);
 }
 

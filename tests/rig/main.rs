@@ -34,3 +34,4 @@ mod run;
 mod spawn_faults;
 mod spawns;
 mod streams;
+mod two;

@@ -26,6 +26,11 @@ impl Random {
         usize::try_from(self.bits() % limit).expect("below a usize")
     }
 
+    /// True once in so many calls.
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
     /// A number from 1 to `max`, each power of two as likely as the other.
     pub fn size(&mut self, max: usize) -> usize {
         let magnitude = self.below(max.ilog2() as usize + 2);

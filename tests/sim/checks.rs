@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_proto::message::ScatterId;
+use mpd_proto::pump::Pump;
 use mpd_proto::ring::{
     DaemonName, Instance, MAX_CANDIDATES, Output, Publication, RequestId, Ring, Standing,
 };
@@ -227,7 +228,8 @@ fn one_cycle(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut at = first;
     let mut met = BTreeSet::new();
     while met.insert(at) {
-        let rhs = world.hosts[at].ring.as_ref().and_then(Ring::rhs).map(|(_, name)| name.clone());
+        let ring = world.hosts[at].ring.as_ref().map(Pump::machine);
+        let rhs = ring.and_then(Ring::rhs).map(|(_, name)| name.clone());
         let next = world.hosts.iter().position(|machine| Some(&machine.name) == rhs.as_ref());
         at = next.unwrap_or(at);
     }

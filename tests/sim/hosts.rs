@@ -1,5 +1,6 @@
 //! What may be done to a host: its daemon starts, is killed, is frozen; its power fails.
 
+use mpd_proto::pump::Pump;
 use mpd_proto::ring::{Address, Instance, Ring, RingConfig, Seed};
 
 use crate::world::{Happening, MS, Start, World};
@@ -34,7 +35,7 @@ impl World {
         machine.life += 1;
         machine.frozen = false;
         machine.alarm = u64::MAX;
-        machine.ring = Some(ring);
+        machine.ring = Some(Pump::new(ring));
         self.note(host, "boots", 0);
         self.perform(host);
     }

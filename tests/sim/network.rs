@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mpd_proto::message::RingMessage;
-use mpd_proto::ring::{DialFailure, Input, LinkId, Purpose, Token};
+use mpd_proto::ring::{DialFailure, Input, Instance, LinkId, Purpose, Token};
 
 use crate::world::{Happening, SECOND, World};
 
@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     lives: [u32; 2],
     token: Token,
     purpose: Purpose,
+    /// The one life of the other side that will do.
+    wanted: Option<Instance>,
     links: [Option<LinkId>; 2],
     /// What each side sent and the other has not got, with its time of arrival.
     queues: [VecDeque<(u64, Packet)>; 2],
@@ -40,12 +42,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(hosts: [usize; 2], lives: [u32; 2], token: Token, purpose: Purpose) -> Self {
+    pub(crate) fn new(
+        hosts: [usize; 2],
+        lives: [u32; 2],
+        token: Token,
+        purpose: Purpose,
+        wanted: Option<Instance>,
+    ) -> Self {
         Self {
             hosts,
             lives,
             token,
             purpose,
+            wanted,
             links: [None; 2],
             queues: [VecDeque::new(), VecDeque::new()],
             last: [0; 2],
@@ -69,18 +78,19 @@ impl Connection {
 impl World {
     pub(crate) fn syn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let [from, to] = connection.hosts;
+        let ([from, to], wanted) = (connection.hosts, connection.wanted);
         connection.lives[1] = self.hosts[to].life;
         let machine = &self.hosts[to];
         if !machine.powered || machine.frozen || !self.connected(from, to) {
             return;
         }
         let listens = machine.ring.is_some();
+        let fits = wanted.is_none_or(|wanted| wanted == machine.instance);
         let at = self.now + self.delay(to);
-        let answer = if listens {
-            Happening::Established(id)
-        } else {
-            Happening::Refusal(id, DialFailure::Refused)
+        let answer = match (listens, fits) {
+            (true, true) => Happening::Established(id),
+            (true, false) => Happening::Refusal(id, DialFailure::NotProved),
+            (false, _) => Happening::Refusal(id, DialFailure::Refused),
         };
         self.push(at, answer);
     }
@@ -109,7 +119,9 @@ impl World {
         debug_assert!(known.is_some());
         self.hosts[from].ends.insert(link, (id, 0));
         self.send(id, 0, Packet::Proved);
-        self.input(from, Input::LinkUp { link, token: Some(token), peer, purpose });
+        let there = self.hosts[to].address.clone();
+        let up = Input::LinkUp { link, token: Some(token), peer, purpose, from: there };
+        self.input(from, up);
     }
 
     /// Sends in order; what cannot pass now waits.
@@ -185,7 +197,8 @@ impl World {
                 }
                 self.hosts[to].ends.insert(link, (id, 1));
                 let peer = self.proved_peer(id, hosts[0]);
-                self.input(to, Input::LinkUp { link, token: None, peer, purpose });
+                let from = self.hosts[hosts[0]].address.clone();
+                self.input(to, Input::LinkUp { link, token: None, peer, purpose, from });
             }
             (Packet::Message(message), Some(link)) => {
                 self.input(to, Input::Received(link, message));
@@ -200,7 +213,7 @@ impl World {
         let mut peer = self.peer(host);
         let life = self.connections.get(&id).map(|connection| connection.lives[0]);
         if life != Some(self.hosts[host].life) {
-            peer.instance = mpd_proto::ring::Instance::from_bytes([0xff; 16]);
+            peer.instance = Instance::from_bytes([0xff; 16]);
         }
         peer
     }

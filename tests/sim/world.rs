@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_proto::message::{Payload, ScatterId};
+use mpd_proto::pump::Pump;
 use mpd_proto::ring::{
     Address, Claim, DaemonName, DialFailure, Input, Instance, LinkId, Output, Peer, Purpose,
     RequestId, Ring, Rules, Timing, Token,
@@ -84,7 +85,7 @@ pub(crate) struct Host {
     pub(crate) moves: u32,
     pub(crate) powered: bool,
     pub(crate) frozen: bool,
-    pub(crate) ring: Option<Ring>,
+    pub(crate) ring: Option<Pump<Ring>>,
     pub(crate) instance: Instance,
     /// Counts its daemons.
     pub(crate) life: u32,
@@ -197,7 +198,6 @@ impl World {
 
     /// Hands an input to a daemon, or keeps it for the thaw.
     pub(crate) fn input(&mut self, host: usize, input: Input) {
-        let now = self.time();
         let machine = &mut self.hosts[host];
         if machine.frozen {
             machine.backlog.push(input);
@@ -206,7 +206,7 @@ impl World {
         let Some(ring) = machine.ring.as_mut() else { return };
         let kind = self.trace.input(self.now, &machine.name, &input);
         self.watch.names.given(host, &input);
-        ring.handle(now, input);
+        ring.post(input);
         self.trace.fold(&[self.now, host as u64, kind]);
         self.perform(host);
     }
@@ -249,8 +249,8 @@ impl World {
             }
             Happening::Answer { host, life, id } => {
                 if self.hosts[host].life == life {
-                    let name = self.hosts[host].name.clone();
-                    self.input(host, Input::Answered(id, name.as_str().as_bytes().into()));
+                    let answer = self.answer_of(host, id);
+                    self.input(host, answer);
                 }
             }
             Happening::Learn { host, life } => {
@@ -274,7 +274,7 @@ impl World {
             return;
         }
         let Some(ring) = machine.ring.as_mut() else { return };
-        if ring.poll_timeout().is_some_and(|due| due <= now) {
+        if ring.machine().poll_timeout().is_some_and(|due| due <= now) {
             ring.handle_timeout(now);
             self.trace.fold(&[self.now, host as u64, 0]);
         }
@@ -285,7 +285,7 @@ impl World {
         let (now, start) = (self.now, Time::ZERO);
         let machine = &mut self.hosts[host];
         let Some(ring) = machine.ring.as_ref() else { return };
-        let Some(due) = ring.poll_timeout() else { return };
+        let Some(due) = ring.machine().poll_timeout() else { return };
         let due = u64::try_from((due - start).as_micros()).expect("a time").max(now);
         if due < machine.alarm {
             machine.alarm = due;
@@ -296,10 +296,11 @@ impl World {
 
     /// Does what the daemon of `host` wants done.
     pub(crate) fn perform(&mut self, host: usize) {
-        while let Some(output) = self.hosts[host].ring.as_mut().and_then(Ring::poll_output) {
+        let now = self.time();
+        while let Some(output) = self.hosts[host].ring.as_mut().and_then(|ring| ring.next(now)) {
             match output {
-                Output::Connect { token, addresses, purpose, .. } => {
-                    self.connect(host, token, &addresses, purpose);
+                Output::Connect { token, instance, addresses, purpose, .. } => {
+                    self.connect(host, token, instance, &addresses, purpose);
                 }
                 Output::Abandon(token) => {
                     self.hosts[host].dials.remove(&token);
@@ -317,8 +318,7 @@ impl World {
                 Output::Deliver { id, hops, .. } => {
                     let life = self.hosts[host].life;
                     self.watch.delivered(host, life, id, hops);
-                    let at = self.now + self.delay(host);
-                    self.push(at, Happening::Answer { host, life, id });
+                    self.answer(host, life, id);
                 }
                 Output::Scattered { .. }
                 | Output::LapsHome { .. }
@@ -344,8 +344,24 @@ impl World {
         self.set_alarm(host);
         let machine = &self.hosts[host];
         if let Some(ring) = &machine.ring {
-            self.watch.after_step(self.now, host, machine.life, ring);
+            self.watch.after_step(self.now, host, machine.life, ring.machine());
         }
+    }
+
+    /// A daemon answers most orders while it still performs outputs, and some later.
+    fn answer(&mut self, host: usize, life: u32, id: ScatterId) {
+        if self.random.one_in(4) {
+            let at = self.now + self.delay(host);
+            return self.push(at, Happening::Answer { host, life, id });
+        }
+        let answer = self.answer_of(host, id);
+        if let Some(ring) = &mut self.hosts[host].ring {
+            ring.post(answer);
+        }
+    }
+
+    fn answer_of(&self, host: usize, id: ScatterId) -> Input {
+        Input::Answered(id, self.hosts[host].name.as_str().as_bytes().into())
     }
 
     pub(crate) fn forget_daemon(&mut self, host: usize) -> Vec<(u64, usize)> {
@@ -359,7 +375,14 @@ impl World {
         std::mem::take(&mut self.hosts[host].ends).into_values().collect()
     }
 
-    fn connect(&mut self, host: usize, token: Token, addresses: &[Address], purpose: Purpose) {
+    fn connect(
+        &mut self,
+        host: usize,
+        token: Token,
+        wanted: Option<Instance>,
+        addresses: &[Address],
+        purpose: Purpose,
+    ) {
         let there = |at: &Address| {
             self.hosts.iter().position(|machine| machine.address == *at || machine.alias == *at)
         };
@@ -367,7 +390,8 @@ impl World {
         let id = self.next_id();
         let Some(to) = to else { return };
         let lives = [self.hosts[host].life, 0];
-        self.connections.insert(id, Connection::new([host, to], lives, token, purpose));
+        let connection = Connection::new([host, to], lives, token, purpose, wanted);
+        self.connections.insert(id, connection);
         self.hosts[host].dials.insert(token, id);
         let at = self.now + self.delay(host);
         if to == host {
@@ -394,7 +418,7 @@ impl World {
 
     /// The ring of `host`, which must run.
     pub(crate) fn ring(&self, host: usize) -> &Ring {
-        self.hosts[host].ring.as_ref().expect("a running daemon")
+        self.hosts[host].ring.as_ref().expect("a running daemon").machine()
     }
 
     pub(crate) fn scatter(&mut self, host: usize, bytes: &[u8]) -> RequestId {

@@ -85,6 +85,18 @@ impl Purpose {
     }
 }
 
+/// What tells one first message from all others: the beginning of its MAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark([u8; 16]);
+
+impl Mark {
+    /// That of a message that ends with this MAC.
+    pub fn of(hello: &[u8]) -> Self {
+        let mac = &hello[hello.len() - 32..];
+        Self(mac[..16].try_into().expect("16 of 32 bytes"))
+    }
+}
+
 /// M1, whole and as it was received or will be sent. What it claims is proven by [`Hello::opens`].
 pub(super) struct Hello([u8; HELLO]);
 

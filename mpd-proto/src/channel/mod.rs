@@ -11,6 +11,7 @@
 //! | [`keytext`] | the text of a key file |
 //! | [`hello`] | the first message: instances and purposes; the refusal of another version |
 //! | [`handshake`] | the machines of both sides |
+//! | [`repeats`] | first messages that were answered once |
 //! | [`seal`] | frames: sealing, opening, the end of a stream |
 //!
 //! What is protected is what two holders of one key say to each other. Holders can pose as one
@@ -21,6 +22,7 @@ pub mod handshake;
 pub mod hello;
 pub mod key;
 pub mod keytext;
+pub mod repeats;
 mod schedule;
 pub mod seal;
 
@@ -28,4 +30,5 @@ pub use handshake::{Established, HandshakeError, Initiator, Responder};
 pub use hello::{Instance, Purpose};
 pub use key::{Key, KeyId, Keys};
 pub use keytext::KeyText;
+pub use repeats::Repeats;
 pub use seal::{ChannelError, Opened, Opener, Sealer};

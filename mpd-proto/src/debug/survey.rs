@@ -10,6 +10,7 @@ use super::front::{Mark, QUIT_WITHIN, Said, State, What};
 use super::numbers::Numbers;
 use super::stacks::{self, Stacks};
 use crate::id::Rank;
+use crate::pump::UNDRAINED;
 use crate::rankset::RankSet;
 use crate::time::Time;
 
@@ -81,6 +82,7 @@ impl Survey {
 
     /// A line of the debuggers, without its newline.
     pub fn said(&mut self, now: Time, line: &[u8]) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         let Said { ranks, what } = Said::parse(line, &self.numbers);
         match what {
             What::Stack(stack) => {
@@ -145,6 +147,7 @@ impl Survey {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.poll_timeout() > now {
             return;
         }
@@ -209,10 +212,14 @@ mod tests {
         Survey::new(Numbers::of_some(&ranks.parse().unwrap()), Time::ZERO)
     }
 
-    /// What it does about lines, all said at once.
+    /// What it does about lines.
     fn told(survey: &mut Survey, lines: &[&str]) -> Vec<String> {
-        lines.iter().for_each(|line| survey.said(Time::ZERO, line.as_bytes()));
-        sent(survey)
+        let mut all = Vec::new();
+        for line in lines {
+            survey.said(Time::ZERO, line.as_bytes());
+            all.extend(sent(survey));
+        }
+        all
     }
 
     fn sent(survey: &mut Survey) -> Vec<String> {

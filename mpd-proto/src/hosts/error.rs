@@ -37,6 +37,9 @@ pub enum Problem {
     /// It is not UTF-8.
     #[error("it is not text")]
     NotText,
+    /// A file without a host.
+    #[error("there is no host in the file")]
+    NoHost,
     /// Nothing between two commas.
     #[error("there is a comma with no host beside it")]
     EmptyItem,

@@ -45,10 +45,10 @@ pub struct HostEntry {
     pub port: Option<u16>,
 }
 
-/// The hosts of a host file, in its order. Duplicates are kept.
+/// The hosts of a host file, in its order; at least one. Duplicates are kept.
 ///
 /// # Errors
-/// [`InvalidHosts`], with the number of the line.
+/// [`InvalidHosts`], with the number of the line if one is wrong.
 pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
     if text.len() > MAX_FILE {
         return Err(Problem::FileTooLong.somewhere());
@@ -58,6 +58,9 @@ pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
         let line = line_text(line).map_err(|problem| problem.in_line(number))?;
         let content = line.split('#').next().unwrap_or_default();
         parse_line(content, &mut entries).map_err(|problem| problem.in_line(number))?;
+    }
+    if entries.is_empty() {
+        return Err(Problem::NoHost.somewhere());
     }
     Ok(entries)
 }

@@ -31,6 +31,13 @@ fn a_file_has_hosts_with_counts_keys_comments_and_blank_lines() {
 }
 
 #[test]
+fn a_file_without_a_host_is_refused() {
+    for text in ["", "\n\n", "# none yet\n", "  \r\n\t# x"] {
+        assert_eq!(problem(text), "there is no host in the file", "{text:?}");
+    }
+}
+
+#[test]
 fn ranges_count_keep_leading_zeros_and_combine() {
     assert_eq!(names("c[1-3]"), ["c1", "c2", "c3"]);
     assert_eq!(names("c[08-10,20]"), ["c08", "c09", "c10", "c20"]);

@@ -15,7 +15,7 @@ use crate::placement::spawn::SpawnPolicy;
 use crate::rankset::RankSet;
 
 /// Format number, first byte of every encoded specification.
-const VERSION: u8 = 7;
+const VERSION: u8 = 9;
 
 /// The bytes are not a job specification of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +55,12 @@ impl JobSpec {
         Debug::encode(self.debug.as_ref(), &mut w);
         OnCrash::encode(self.on_crash.as_ref(), &mut w);
         w.flag(self.hold);
+        self.closed.iter().for_each(|&closed| w.flag(closed));
+        w.flag(self.niceness.is_some());
+        if let Some(niceness) = self.niceness {
+            w.u8(niceness.cast_unsigned());
+        }
+        w.flag(self.allow_alone);
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -102,6 +108,9 @@ impl JobSpec {
         let debug = Debug::decode(&mut r)?;
         let on_crash = OnCrash::decode(&mut r)?;
         let hold = r.flag()?;
+        let closed = [r.flag()?, r.flag()?, r.flag()?];
+        let niceness = if r.flag()? { Some(r.u8()?.cast_signed()) } else { None };
+        let allow_alone = r.flag()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -132,6 +141,9 @@ impl JobSpec {
             debug,
             on_crash,
             hold,
+            closed,
+            niceness,
+            allow_alone,
         })
     }
 }
@@ -429,6 +441,9 @@ mod tests {
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
             on_crash: Some(OnCrash { gdb: b"gdb".to_vec(), hold: true }),
             hold: true,
+            closed: [false, true, false],
+            niceness: Some(-3),
+            allow_alone: true,
         }
     }
 

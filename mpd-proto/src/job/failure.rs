@@ -97,6 +97,13 @@ pub enum Failure {
         /// The rank that left.
         rank: Rank,
     },
+    /// All ranks exited with code 0, and none used PMI: to its MPI library each was rank 0 of 1.
+    RanAlone {
+        /// A rank with such a library.
+        rank: Rank,
+        /// The library's file.
+        library: String,
+    },
     /// The program of a rank cannot be executed.
     CannotExecute {
         /// The first rank concerned.
@@ -141,6 +148,11 @@ pub enum Failure {
         /// How that shows.
         problem: String,
     },
+    /// Processes of the job have become another user's. They cannot be killed and run on.
+    LeftRunning {
+        /// Which processes.
+        processes: String,
+    },
     /// The suite itself failed, or refused.
     Suite {
         /// What, where and why.
@@ -166,6 +178,7 @@ impl Failure {
             | Self::Aborted { rank, .. }
             | Self::NotFinalized { rank }
             | Self::LeftOthersWaiting { rank }
+            | Self::RanAlone { rank, .. }
             | Self::CannotExecute { rank, .. }
             | Self::BrokeProtocol { rank, .. } => *rank = world.own(*rank),
             Self::OutputClosed
@@ -174,6 +187,7 @@ impl Failure {
             | Self::Interrupted { .. }
             | Self::Killed
             | Self::HostLost { .. }
+            | Self::LeftRunning { .. }
             | Self::Suite { .. }
             | Self::InWorld { .. } => return self,
         }
@@ -211,6 +225,7 @@ impl Failure {
             },
             Self::NotFinalized { .. }
             | Self::LeftOthersWaiting { .. }
+            | Self::RanAlone { .. }
             | Self::BrokeProtocol { .. } => 1,
             Self::CannotExecute { missing: true, .. } => exit::NOT_FOUND,
             Self::CannotExecute { missing: false, .. } => exit::CANNOT_EXECUTE,
@@ -219,7 +234,10 @@ impl Failure {
             Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
             Self::Killed => 137,
             Self::InWorld { failure, .. } => failure.exit_code(),
-            Self::OutputFailed { .. } | Self::HostLost { .. } | Self::Suite { .. } => exit::SUITE,
+            Self::OutputFailed { .. }
+            | Self::HostLost { .. }
+            | Self::LeftRunning { .. }
+            | Self::Suite { .. } => exit::SUITE,
         }
     }
 }
@@ -241,6 +259,12 @@ impl fmt::Display for Failure {
             Self::LeftOthersWaiting { rank } => {
                 write!(f, "rank {rank}: ended while other ranks wait for it; the job was ended")
             }
+            Self::RanAlone { rank, library } => write!(
+                f,
+                "rank {rank}: ran alone, as rank 0 of 1, like every rank whose MPI library does not speak PMI \
+                 (Open MPI, {library}). Link the program with MPICH, Intel MPI or MVAPICH, start it with the \
+                 library's own mpirun, or give -allow-alone"
+            ),
             Self::CannotExecute { program, problem, .. } => {
                 write!(f, "cannot execute \"{program}\": {problem}")
             }
@@ -258,6 +282,9 @@ impl fmt::Display for Failure {
             Self::Killed => f.write_str("the job was killed on request"),
             Self::HostLost { host, problem } => {
                 write!(f, "host {host} is lost: {problem}; the job was ended")
+            }
+            Self::LeftRunning { processes } => {
+                write!(f, "cannot kill {processes}; only that user or root can")
             }
             Self::InWorld { number, failure } => write!(f, "world {number}: {failure}"),
         }
@@ -327,6 +354,7 @@ mod tests {
         assert_eq!([cannot(true), cannot(false)], [127, 126]);
         assert_eq!(Failure::NotFinalized { rank }.exit_code(), 1);
         assert_eq!(Failure::LeftOthersWaiting { rank }.exit_code(), 1);
+        assert_eq!(Failure::RanAlone { rank, library: String::new() }.exit_code(), 1);
         assert_eq!(Failure::OutputClosed.exit_code(), 141);
         assert_eq!(Failure::TimedOut { limit_ms: 1 }.exit_code(), 124);
         assert_eq!(Failure::Suite { problem: String::new() }.exit_code(), 125);

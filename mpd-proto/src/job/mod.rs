@@ -6,6 +6,7 @@ mod crash;
 mod debug;
 mod digest;
 mod failure;
+mod notice;
 mod secret;
 mod share;
 mod spec;
@@ -17,7 +18,8 @@ pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
 pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};
-pub use secret::JobKey;
+pub use notice::Notice;
+pub use secret::{Cookie, JobKey};
 pub use share::{FAN_OUT, InvalidShares, MAX_SHARES, Share, Shares};
 pub use spec::{
     Argset, ArgumentFormat, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC,

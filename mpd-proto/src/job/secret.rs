@@ -1,5 +1,5 @@
-//! The key of a job: made by the daemon that accepted it, known to the daemons of its hosts and to its
-//! managers, and shown to nobody.
+//! The secrets of a job: its key and its cookie. The daemon that accepted the job makes them; the daemons of
+//! its hosts and its managers know them. They stand in no log, argument or name.
 
 use std::fmt;
 
@@ -49,9 +49,65 @@ impl<'de> Deserialize<'de> for JobKey {
     }
 }
 
+/// Bytes of a cookie.
+const COOKIE_LENGTH: usize = 16;
+
+/// 16 random bytes from which the environment of every process of the job is marked, see [`Cookie::at`].
+/// On the wire 32 hexadecimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cookie([u8; COOKIE_LENGTH]);
+
+impl Cookie {
+    /// The cookie of these bytes, which must be random.
+    pub const fn from_bytes(bytes: [u8; COOKIE_LENGTH]) -> Self {
+        Self(bytes)
+    }
+
+    /// What processes carry at `place`. One machine can stand in for several hosts of a job, and the
+    /// leftovers of one place are swept without harm to the others.
+    pub fn at(&self, place: u32) -> String {
+        format!("{}-{place}", hex::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cookie(..)")
+    }
+}
+
+impl Serialize for Cookie {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cookie {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut bytes = [0; COOKIE_LENGTH];
+        hex::decode(&text, &mut bytes)
+            .ok_or_else(|| de::Error::custom("a job's cookie has 32 hexadecimal digits"))?;
+        Ok(Self(bytes))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cookie_is_hexadecimal_differs_by_place_and_does_not_show_itself() {
+        let cookie = Cookie::from_bytes([0x5a; COOKIE_LENGTH]);
+        let json = serde_json::to_string(&cookie).unwrap();
+        assert_eq!(serde_json::from_str::<Cookie>(&json).unwrap(), cookie);
+        assert_eq!(cookie.at(17), format!("{}-17", "5a".repeat(16)));
+        assert_ne!(cookie.at(1), cookie.at(11));
+        assert!(!format!("{cookie:?}").contains("5a"));
+        for bad in ["precious", "../../../../home/alice/precious1", "5a", ""] {
+            assert!(serde_json::from_str::<Cookie>(&format!("\"{bad}\"")).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_job_key_reads_back_and_does_not_show_itself() {

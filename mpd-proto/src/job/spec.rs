@@ -66,6 +66,12 @@ pub struct JobSpec {
     pub debug: Option<Debug>,
     /// Programs that crash are caught.
     pub on_crash: Option<OnCrash>,
+    /// Which of the descriptors 0, 1 and 2 the console was started without, see [`JobSpec::closed_in`].
+    pub closed: [bool; 3],
+    /// The niceness of its ranks; none: what the daemon of their host gives them.
+    pub niceness: Option<i8>,
+    /// Whether its ranks may use an MPI library to which each of them is rank 0 of 1.
+    pub allow_alone: bool,
     /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
     /// meanwhile.
     pub hold: bool,
@@ -287,6 +293,18 @@ impl JobSpec {
             .unwrap_or(0)
     }
 
+    /// Which of the descriptors 0, 1 and 2 are closed in ranks of `argset`, which receive standard input or not: those
+    /// that the console was started without, unless the rank has a terminal, a file or a debugger in their place.
+    pub fn closed_in(&self, argset: &Argset, receives: bool) -> [bool; 3] {
+        let [input, out, err] = self.closed;
+        let shares = self.debug.is_none() && argset.pty.is_none();
+        [
+            shares && input && receives && !self.stdin_switch,
+            shares && out && self.output.outfile.is_none(),
+            shares && err && self.output.errfile.is_none(),
+        ]
+    }
+
     /// Whether this is a job that can be tried.
     ///
     /// # Errors
@@ -322,8 +340,8 @@ impl JobSpec {
             check_hosts(argset.hosts.as_deref().unwrap_or_default())?;
         }
         self.placement.check()?;
-        for variable in self.environments.iter().flatten() {
-            text("an environment variable", variable)?;
+        if self.environments.iter().flatten().any(|variable| variable.contains(&0)) {
+            return Err(Misfit::Text("an environment variable"));
         }
         text("the directory for temporary files", &self.tmpdir)?;
         let size = self.size();
@@ -374,6 +392,34 @@ mod tests {
         let text = format.fill(|f| if f == b'r' { b"7".to_vec() } else { b"h1".to_vec() });
         assert_eq!(text, b"100% 7@h1");
         assert!(format.names(b'r') && !format.names(b'p'));
+    }
+
+    #[test]
+    fn what_the_console_has_not_is_closed_in_ranks_that_have_nothing_in_its_place() {
+        let argset = || Argset {
+            size: 1,
+            program: b"p".to_vec(),
+            args: Vec::new(),
+            substitute: false,
+            environment: 0,
+            directory: b"/".to_vec(),
+            search: Vec::new(),
+            umask: 0,
+            limits: Vec::new(),
+            hosts: None,
+            pty: None,
+        };
+        let closed = JobSpec { closed: [true; 3], ..JobSpec::default() };
+        assert_eq!(JobSpec::default().closed_in(&argset(), true), [false; 3]);
+        assert_eq!(closed.closed_in(&argset(), true), [true; 3]);
+        assert_eq!(closed.closed_in(&argset(), false), [false, true, true]);
+        let on_terminal = Argset { pty: Some((80, 24)), ..argset() };
+        assert_eq!(closed.closed_in(&on_terminal, true), [false; 3]);
+        let mut other = JobSpec { stdin_switch: true, ..closed };
+        other.output.errfile = LabelFormat::new(b"err").ok();
+        assert_eq!(other.closed_in(&argset(), true), [false, true, false]);
+        other.debug = Some(Debug { gdb: b"gdb".to_vec(), attach: Vec::new() });
+        assert_eq!(other.closed_in(&argset(), true), [false; 3]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub use seek::Seek;
 pub use timing::Timing;
 
 use crate::message::{Class, Down, Up};
+use crate::pump::UNDRAINED;
 use crate::time::Time;
 use liveness::{Liveness, Verdict};
 use outgoing::{Full, Outgoing};
@@ -94,6 +95,7 @@ impl JobLink {
 
     /// Takes what happened.
     pub fn handle(&mut self, now: Time, input: Input) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match (&mut self.state, input) {
             (State::Waiting, Input::Opened) => self.state = State::Open(Liveness::new(now)),
             (State::Open(liveness), Input::Received(frame)) => {
@@ -113,6 +115,7 @@ impl JobLink {
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         let State::Open(liveness) = &mut self.state else { return };
         match liveness.judge(now, &self.timing) {
             Verdict::Well => {}

@@ -1,5 +1,6 @@
 //! Looking for the manager above: its daemon may not know the job yet or be about to come back, so each
-//! address is tried again and again until a deadline, whatever becomes of the others meanwhile.
+//! address is tried again and again until a deadline, whatever becomes of the others meanwhile. An attempt that
+//! hangs gets others beside it: on a line that loses frames, TCP may wait for seconds before it sends again.
 
 use std::time::Duration;
 
@@ -9,6 +10,11 @@ use crate::time::Time;
 /// Pause before an address is tried for the second time, and the longest one: each is twice the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// An attempt that has come to nothing for so long hangs, and the address is tried again beside it.
+const HANGS: Duration = Duration::from_secs(1);
+/// Attempts at one address at a time.
+const MAX_ATTEMPTS: usize = 3;
 
 /// Attempts at addresses, which are whatever the owner connects to.
 #[derive(Debug)]
@@ -24,15 +30,17 @@ struct Place<A> {
     address: A,
     /// How long it rested last.
     pause: Option<Duration>,
-    /// When it is tried again, if it rests.
+    /// When it is tried again, after a rest or beside an attempt that hangs.
     again: Option<Time>,
+    /// Attempts under way.
+    attempts: usize,
 }
 
 impl<A: Clone + PartialEq> Seek<A> {
     /// Tries `addresses`, the best first, until that time.
     pub fn new(now: Time, addresses: Vec<A>, until: Time) -> Self {
         let first_round = Stagger::new(now, addresses.iter().cloned());
-        let place = |address| Place { address, pause: None, again: None };
+        let place = |address| Place { address, pause: None, again: None, attempts: 0 };
         let places = addresses.into_iter().map(place).collect();
         let problem = "no address that can be connected to".to_owned();
         Self { first_round, places, until, problem }
@@ -40,12 +48,14 @@ impl<A: Clone + PartialEq> Seek<A> {
 
     /// The address to connect to now, if it is time for one.
     pub fn next_due(&mut self, now: Time) -> Option<A> {
-        self.first_round.next_due(now).or_else(|| {
-            let is_due = |place: &&mut Place<A>| place.again.is_some_and(|at| at <= now);
-            let place = self.places.iter_mut().find(is_due)?;
-            place.again = None;
-            Some(place.address.clone())
-        })
+        let first = self.first_round.next_due(now);
+        let place = self.places.iter_mut().find(|place| match &first {
+            Some(address) => place.address == *address,
+            None => place.again.is_some_and(|at| at <= now),
+        })?;
+        place.attempts += 1;
+        place.again = (place.attempts < MAX_ATTEMPTS).then_some(now + HANGS);
+        Some(place.address.clone())
     }
 
     /// The connection to `address` came to nothing, and why.
@@ -59,6 +69,7 @@ impl<A: Clone + PartialEq> Seek<A> {
         }
         let pause = place.pause.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
         place.pause = Some(pause);
+        place.attempts = place.attempts.saturating_sub(1);
         place.again = Some(now + pause);
     }
 
@@ -111,15 +122,32 @@ mod tests {
         assert_eq!(seek.poll_timeout(), at(200));
         assert_eq!(seek.next_due(at(200)), Some("early"));
         seek.missed(at(201), &"early", "the daemon there does not know the job".into());
-        assert_eq!(seek.next_due(at(220)), None);
+        assert_eq!(seek.next_due(at(220)), None, "the silent one has time until 1 s");
         assert_eq!(seek.poll_timeout(), at(221));
         assert_eq!(seek.next_due(at(221)), Some("early"));
     }
 
     #[test]
+    fn an_attempt_that_hangs_gets_two_others_beside_it() {
+        let mut seek = Seek::new(at(0), vec!["h1:1"], at(10_000));
+        for millis in [0, 1000, 2000] {
+            assert_eq!(seek.poll_timeout(), at(millis));
+            assert_eq!(seek.next_due(at(millis)), Some("h1:1"));
+            assert_eq!(seek.next_due(at(millis + 999)), None);
+        }
+        assert_eq!(seek.poll_timeout(), at(10_000), "no fourth one");
+        assert_eq!(seek.next_due(at(4999)), None);
+        seek.missed(at(5000), &"h1:1", "the handshake took too long".into());
+        assert_eq!(seek.next_due(at(5020)), Some("h1:1"));
+        assert_eq!(seek.next_due(at(9999)), None);
+    }
+
+    #[test]
     fn connections_that_hang_are_given_up_at_the_deadline() {
         let mut seek = Seek::new(at(0), vec!["h1:1"], at(10_000));
-        assert!(seek.next_due(at(0)).is_some());
+        for millis in [0, 1000, 2000] {
+            assert!(seek.next_due(at(millis)).is_some());
+        }
         assert_eq!(seek.next_due(at(9_999)), None);
         assert_eq!(seek.poll_timeout(), at(10_000));
         assert!(seek.given_up(at(9_999)).is_none() && seek.given_up(at(10_000)).is_some());

@@ -90,6 +90,7 @@ fn pulses_do_not_gather_in_front_of_a_peer_that_takes_nothing() {
     link.send(Frame::raw(OUTPUT, b"x"));
     for second in 1..7 {
         link.handle_timeout(at(second * 1000));
+        outputs(&mut link);
         assert!(link.poll_timeout() > Some(at(second * 1000)));
     }
     assert_eq!(link.queued(Class::Control), 0);
@@ -135,12 +136,19 @@ fn who_stood_still_asks_first_and_gives_the_peer_three_seconds() {
 #[test]
 fn a_peer_that_breaks_the_protocol_is_lost_and_not_listened_to_any_more() {
     let mut link = open(Side::Below);
-    link.handle(at(0), Input::Received(Frame::raw(TreeKind::Keys, b"k").bytes().to_vec()));
-    link.handle(at(0), Input::Received(vec![TreeKind::Spec.code()]));
-    link.handle(at(0), Input::Received(Frame::up(&Up::Ready).bytes().to_vec()));
+    let frames = [
+        Frame::raw(TreeKind::Keys, b"k").bytes().to_vec(),
+        vec![TreeKind::Spec.code()],
+        Frame::up(&Up::Ready).bytes().to_vec(),
+    ];
+    let mut said = Vec::new();
+    for frame in frames {
+        link.handle(at(0), Input::Received(frame));
+        said.extend(outputs(&mut link));
+    }
     let invalid = InvalidFrame::Direction(TreeKind::Spec);
     let keys = Output::Act(Heard::Keys(b"k".to_vec()));
-    assert_eq!(outputs(&mut link), [keys, Output::Lose(Loss::Misbehaved(invalid))]);
+    assert_eq!(said, [keys, Output::Lose(Loss::Misbehaved(invalid))]);
 }
 
 #[test]
@@ -176,6 +184,7 @@ proptest! {
             now = now + Duration::from_millis(millis);
             if speaks {
                 link.handle(now, Input::Received(pulse.clone()));
+                outputs(&mut link);
                 heard = now;
             }
             if now - looked > timing.suspect {

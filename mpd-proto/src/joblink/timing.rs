@@ -8,9 +8,10 @@ pub struct Timing {
     /// A peer that was sent nothing for so long is sent a pulse.
     pub pulse: Duration,
     /// Silence of a peer after which it is suspect. Also the patience that a process has with its
-    /// peers when it stood still itself, and with the last words of links that it closes.
+    /// peers when it stood still itself.
     pub suspect: Duration,
-    /// Silence of a peer after which its host is lost.
+    /// Silence of a peer after which its host is lost. The last words of a link that is closed have the
+    /// same time: a cable that is mended before it delivers them.
     pub host_lost: Duration,
     /// How long managers may take to find each other.
     pub start: Duration,

@@ -373,6 +373,7 @@ impl Branch {
             | Up::Aborted { .. }
             | Up::Interrupt { .. }
             | Up::Bond { .. }
+            | Up::Alone { .. }
             | Up::Crashed { .. }
             | Up::BrokeProtocol { .. } => {
                 if let Some(up) = confined(up, &child.ranks) {
@@ -389,20 +390,30 @@ impl Branch {
     }
 
     /// A manager directly below is out of reach: it has answered whatever it is asked from now on,
-    /// but for the start, which it ends.
+    /// but for the start, which it ends. The job fails only if something of that manager is missing.
     pub(super) fn child_lost(&mut self, place: usize, problem: String) {
+        let has_reported = self.has_reported(place);
         let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(place)) else {
             return;
         };
         child.standing = Standing::Lost;
         let member = child.member.clone();
-        self.say(Up::Lost { member, problem });
+        if !has_reported {
+            self.say(Up::Lost { member, problem });
+        }
         let start = [Question::Ready, Question::Started];
         let asked: Vec<Question> =
             self.questions.keys().copied().filter(|question| !start.contains(question)).collect();
         for question in asked {
             self.answer(question, place);
         }
+    }
+
+    /// Whether the ends and the output of all ranks at that place and below have arrived. What is left to
+    /// do there, the manager does without a link as well.
+    fn has_reported(&self, place: usize) -> bool {
+        let drained = self.questions.get(&Question::Drained);
+        self.phase >= Phase::Tidying || drained.is_some_and(|waiting| !waiting.contains(&place))
     }
 
     /// Hosts that could not be told of the job. Some may have been told all the same: those above
@@ -621,6 +632,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. }
         | Up::BrokeProtocol { rank, .. }
+        | Up::Alone { rank, .. }
         | Up::Crashed { rank, .. }
         | Up::Bond { from: rank, .. }
         | Up::Interrupt { from: rank, .. } => known(rank),

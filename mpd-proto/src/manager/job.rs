@@ -86,12 +86,16 @@ pub(super) struct Job {
     pub(super) lost: BTreeSet<usize>,
     on_failure: OnFailure,
     failure: Option<Failure>,
-    /// The user asked for the end: do not wait for a reader that does not read.
+    /// The first rank of the first world that uses an MPI library without PMI, and that library.
+    alone: Option<(Rank, String)>,
+    /// Nothing of this job is to start, and the console may submit it once more.
+    withdrawn: bool,
+    /// The user asked for the end, or the limit is over: do not wait for a reader that does not read.
     hasty: bool,
     /// The signal that the user wanted the job to end by.
     wanted_end: Option<u8>,
-    /// The first signal after which nobody waits for a reader.
-    parting: Option<u8>,
+    /// Why the wait for the reader is bounded: the failure of a job whose output is thrown away for it.
+    parting: Option<Failure>,
     /// The user wants everything stopped.
     pub(super) suspended: bool,
     /// Everything is.
@@ -117,6 +121,8 @@ impl Job {
             lost: BTreeSet::new(),
             on_failure: config.on_failure,
             failure: None,
+            alone: None,
+            withdrawn: false,
             hasty: false,
             wanted_end: None,
             parting: None,
@@ -143,6 +149,12 @@ impl Job {
             Up::Failed { member, failure: Failure::Killed } => {
                 self.fail(Some(member), Failure::Killed);
                 self.hurry(now);
+                self.kill();
+            }
+            Up::Failed { member, failure: failure @ Failure::LeftRunning { .. } } => {
+                // It outweighs the first failure: the job is not gone.
+                self.tell(Output::TellNotice(format!("host {member}: {failure}")));
+                self.failure = Some(failure);
                 self.kill();
             }
             Up::Failed { member, failure } => self.end_by(now, Some(member), failure),
@@ -184,6 +196,7 @@ impl Job {
                 self.stopped = true;
                 self.tell(Output::TellSuspended);
             }
+            Up::Alone { rank, library } => self.note_alone(rank, library),
             Up::Crashed { rank, crash } => self.tell(Output::TellCrashed(rank, crash)),
             Up::Restarted => self.tell(Output::TellRestarted),
             Up::Gone => self.gone(now),
@@ -202,11 +215,7 @@ impl Job {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
-                Timer::Limit => {
-                    let limit = self.limit.unwrap_or_default();
-                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    self.end_by(now, None, Failure::TimedOut { limit_ms });
-                }
+                Timer::Limit => self.time_out(now),
                 Timer::Terminate => self.terminate(now, TERMINATE_GRACE),
                 Timer::Kill => self.kill(),
                 Timer::Stop => {
@@ -214,9 +223,9 @@ impl Job {
                     self.command(Down::Stop { round: self.round });
                 }
                 Timer::Drain => {
-                    if let Some(signal) = self.parting {
+                    if let Some(failure) = self.parting.take() {
                         // What is thrown away now was not delivered.
-                        self.fail(None, Failure::Interrupted { signal });
+                        self.fail(None, failure);
                     }
                     self.discard(now);
                     self.drained();
@@ -255,7 +264,7 @@ impl Job {
             Phase::Killing | Phase::Draining | Phase::Tidying | Phase::Over => {}
         }
         if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
-            self.parting.get_or_insert(signal);
+            self.parting.get_or_insert(Failure::Interrupted { signal });
             self.hurry(now);
         }
     }
@@ -270,7 +279,7 @@ impl Job {
     pub(super) fn interrupt(&mut self, now: Time, signal: u8) {
         let again = self.wanted_end.is_some();
         self.wanted_end.get_or_insert(signal);
-        self.parting.get_or_insert(signal);
+        self.parting.get_or_insert(Failure::Interrupted { signal });
         self.hurry(now);
         if self.phase < Phase::Running {
             self.fail(None, Failure::Interrupted { signal });
@@ -329,6 +338,15 @@ impl Job {
         self.terminate(now, FAILURE_GRACE);
     }
 
+    /// The way by which other managers were to connect is gone, and the hosts may not even have been told of
+    /// the job: before the start it is given up, and the console submits it again.
+    pub(super) fn withdraw(&mut self) {
+        if self.phase == Phase::Preparing {
+            self.withdrawn = true;
+            self.kill();
+        }
+    }
+
     pub(super) fn output_closed(&mut self, now: Time) {
         self.end_by(now, None, Failure::OutputClosed);
     }
@@ -343,6 +361,8 @@ impl Job {
         if self.phase == Phase::Preparing {
             self.phase = Phase::Starting;
             self.went = true;
+            // The console must know before any rank runs: it submits again what has not started.
+            self.tell(Output::TellStarted);
             self.command(Down::Go);
         }
     }
@@ -352,12 +372,12 @@ impl Job {
             return;
         }
         self.phase = Phase::Running;
+        if let Some(limit) = self.limit {
+            self.timers.set(Timer::Limit, now + limit);
+        }
         if self.roll.living() == 0 {
             self.kill();
             return;
-        }
-        if let Some(limit) = self.limit {
-            self.timers.set(Timer::Limit, now + limit);
         }
         for command in std::mem::take(&mut self.early) {
             self.command(command);
@@ -375,6 +395,23 @@ impl Job {
         }
     }
 
+    fn note_alone(&mut self, rank: Rank, library: String) {
+        let is_first = self.alone.as_ref().is_none_or(|(known, _)| rank < *known);
+        if is_first && self.roll.world_of(rank).is_some_and(|world| world.number == 0) {
+            self.alone = Some((rank, library));
+        }
+    }
+
+    /// Ranks whose MPI library found nobody but itself did not do together what the user wanted.
+    fn review_alone(&mut self) {
+        if self.failure.is_none()
+            && self.roll.ended_without_pmi()
+            && let Some((rank, library)) = self.alone.take()
+        {
+            self.fail_rank(rank, Failure::RanAlone { rank, library });
+        }
+    }
+
     fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
         let Some(ended) = self.roll.end(rank, end) else { return };
         if ended.is_unwanted {
@@ -384,7 +421,7 @@ impl Job {
         }
         match (end, ended.pmi) {
             (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged => {
-                self.end_by_rank(now, rank, Failure::NotFinalized { rank });
+                self.member_failed(now, ended.first, rank, Failure::NotFinalized { rank });
             }
             (RankEnd::Exited(0), _) => {
                 self.review_fence(now, ended.first);
@@ -472,7 +509,7 @@ impl Job {
 
     /// Records the first failure.
     fn fail(&mut self, host: Option<DaemonName>, failure: Failure) {
-        if self.failure.is_none() {
+        if self.failure.is_none() && !self.withdrawn {
             self.tell(Output::TellFailed { host, failure: failure.clone() });
             self.failure = Some(failure);
         }
@@ -520,7 +557,6 @@ impl Job {
         }
         self.phase = Phase::Ending;
         self.timers.stop(Timer::Terminate);
-        self.timers.stop(Timer::Limit);
         self.command(Down::Signal { signal: SIGTERM });
         self.resume();
         self.timers.set(Timer::Kill, now + grace);
@@ -529,7 +565,7 @@ impl Job {
     pub(super) fn kill(&mut self) {
         if self.phase < Phase::Killing {
             self.phase = Phase::Killing;
-            for timer in [Timer::Limit, Timer::Terminate, Timer::Kill, Timer::Stop] {
+            for timer in [Timer::Terminate, Timer::Kill, Timer::Stop] {
                 self.timers.stop(timer);
             }
             self.suspended = false;
@@ -540,6 +576,7 @@ impl Job {
     fn gone(&mut self, now: Time) {
         if self.phase == Phase::Killing {
             self.phase = Phase::Draining;
+            self.review_alone();
             if self.hasty {
                 self.timers.set(Timer::Drain, now + DRAIN_GRACE);
             }
@@ -551,6 +588,7 @@ impl Job {
         if self.phase == Phase::Draining {
             self.phase = Phase::Tidying;
             self.timers.stop(Timer::Drain);
+            self.timers.stop(Timer::Limit);
             self.command(Down::Tidy);
         }
     }
@@ -559,7 +597,23 @@ impl Job {
         if self.phase == Phase::Tidying {
             self.phase = Phase::Over;
             self.tell_last_worlds();
-            self.tell(Output::Finish(self.exit_code()));
+            self.tell(match self.withdrawn {
+                true => Output::Withdraw,
+                false => Output::Finish(self.exit_code()),
+            });
+        }
+    }
+
+    /// The limit bounds the ranks and the wait for the reader of their output.
+    fn time_out(&mut self, now: Time) {
+        let limit = self.limit.unwrap_or_default();
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let failure = Failure::TimedOut { limit_ms };
+        self.parting.get_or_insert(failure.clone());
+        self.hurry(now);
+        // Ranks that all ended in time have not failed.
+        if self.phase <= Phase::Ending {
+            self.end_by(now, None, failure);
         }
     }
 

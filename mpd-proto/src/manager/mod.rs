@@ -25,6 +25,7 @@ use crate::job::{Crash, Failure, OnFailure, Parts, RankEnd, Share, Shares, Spawn
 use crate::manager::branch::{Branch, Question, Say};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use crate::message::{Down, Up};
+use crate::pump::{Machine, UNDRAINED};
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
 use crate::time::Time;
@@ -116,6 +117,8 @@ pub enum Input {
     Initialized(Rank),
     /// A rank did PMI finalize.
     Finalized(Rank),
+    /// A rank uses this MPI library, which does not speak PMI.
+    Alone(Rank, String),
     /// A process of a rank crashed; before its end.
     Crashed(Rank, Crash),
     /// A rank entered the fence.
@@ -144,13 +147,19 @@ pub enum Input {
     ConsoleLost,
     /// The daemon asks for the end of the job.
     Kill,
+    /// The daemon of this host has died, and managers directly below have not connected by way of it.
+    CutOff,
     /// Standard output cannot be written any more: its reader closed it.
     OutputClosed,
     /// Output cannot be written, in the system's words.
     OutputFailed(String),
     /// Every process of the job is stopped, after [`Output::StopTree`].
     TreeStopped,
-    /// No descendant lives, after [`Output::KillTree`].
+    /// Why ranks cannot receive a signal that asks them to end.
+    SignalRefused(String),
+    /// These processes cannot be killed, after [`Output::KillTree`]. The manager does not wait for them.
+    LeftRunning(String),
+    /// No descendant lives that can be killed, after [`Output::KillTree`].
     TreeGone,
     /// Output went out, after [`Output::Drain`]: its reader reads.
     DrainGoesOn,
@@ -209,6 +218,8 @@ pub enum Input {
 /// What the process has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// Tell the console, before anything else is done, that ranks may run from now on. At the root.
+    TellStarted,
     /// Everybody is ready: spawn the ranks of this host, then say [`Input::Started`].
     Go,
     /// Send this to every manager directly below that is not lost.
@@ -286,6 +297,9 @@ pub enum Output {
     Tidy,
     /// Nothing is left anywhere: tell the console this exit code, and end. At the root.
     Finish(u8),
+    /// Nothing has started, and nothing is left anywhere: end without a word to the console, which then
+    /// submits the job once more. At the root.
+    Withdraw,
     /// Nothing is left here and below: send what is to be sent, and end. Not at the root.
     Leave,
 }
@@ -310,16 +324,6 @@ impl Manager {
         Self { branch, job, outputs: VecDeque::new() }
     }
 
-    /// Takes one input. Drain [`Manager::poll_output`] before the next.
-    pub fn handle(&mut self, now: Time, input: Input) {
-        let branch = &mut self.branch;
-        match word_of(input) {
-            Ok(word) => branch.hear_here(now, word),
-            Err(input) => self.handle_other(now, input),
-        }
-        self.settle(now);
-    }
-
     /// What is no word of a rank.
     fn handle_other(&mut self, now: Time, input: Input) {
         let branch = &mut self.branch;
@@ -331,9 +335,12 @@ impl Manager {
             Input::Drained => branch.answer_here(Question::Drained),
             Input::Tidied => branch.answer_here(Question::Tidied),
             Input::StartFailed(failure) => branch.start_failed(failure),
+            Input::SignalRefused(problem) => branch.failed(Failure::Suite { problem }),
+            Input::LeftRunning(processes) => branch.failed(Failure::LeftRunning { processes }),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
             Input::Notice(text) => branch.say(Up::Notice { text }),
             Input::Kill => branch.kill_here(),
+            Input::CutOff => self.at_root(Job::withdraw),
             Input::FromParent(down) if !branch.is_root() => branch.command(down),
             Input::FromParent(_) => {}
             Input::FromChild(place, up) => branch.hear(now, place, up),
@@ -371,28 +378,15 @@ impl Manager {
         }
     }
 
-    /// Acts on every deadline at or before `now`. What is due upwards is said by [`Manager::flush`].
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.branch.handle_timeout(now);
-        if let Some(job) = &mut self.job {
-            job.handle_timeout(now);
-        }
-        self.settle(now);
-    }
-
     /// Says upwards what the ranks here and below did since the last time. Call once at the end of each
-    /// turn, then drain [`Manager::poll_output`].
+    /// turn through [`Pump::advance`](crate::pump::Pump::advance).
     pub fn flush(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.flush();
         self.settle(now);
     }
 
-    /// The next thing to do.
-    pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
-    }
-
-    /// When [`Manager::handle_timeout`] is due.
+    /// When [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let job = self.job.as_ref().and_then(Job::poll_timeout);
         self.branch.poll_timeout().into_iter().chain(job).min()
@@ -455,6 +449,35 @@ impl Manager {
     }
 }
 
+impl Machine for Manager {
+    type Input = Input;
+    type Output = Output;
+
+    fn handle(&mut self, now: Time, input: Input) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        let branch = &mut self.branch;
+        match word_of(input) {
+            Ok(word) => branch.hear_here(now, word),
+            Err(input) => self.handle_other(now, input),
+        }
+        self.settle(now);
+    }
+
+    /// What is due upwards is said by [`Manager::flush`].
+    fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        self.branch.handle_timeout(now);
+        if let Some(job) = &mut self.job {
+            job.handle_timeout(now);
+        }
+        self.settle(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+}
+
 /// The word of a rank of this host that an input is, if it is one.
 fn word_of(input: Input) -> Result<Up, Input> {
     Ok(match input {
@@ -465,6 +488,7 @@ fn word_of(input: Input) -> Result<Up, Input> {
         Input::EnteredFence(rank) => Up::Entered { ranks: one(rank) },
         Input::Aborted(rank, code, message) => Up::Aborted { rank, code, message },
         Input::BrokeProtocol(rank, problem) => Up::BrokeProtocol { rank, problem },
+        Input::Alone(rank, library) => Up::Alone { rank, library },
         Input::Crashed(rank, crash) => Up::Crashed { rank, crash },
         Input::Bond { from, number, joined } => Up::Bond { from, number, joined },
         Input::InterruptRank { from, rank, signal } => Up::Interrupt { from, rank, signal },

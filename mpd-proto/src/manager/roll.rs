@@ -143,6 +143,13 @@ impl Roll {
         }
     }
 
+    /// Whether all ranks of the first world have exited with 0, and none of them used PMI.
+    pub(super) fn ended_without_pmi(&self) -> bool {
+        let unheard =
+            |member: &Member| member.pmi == Pmi::Unused && member.end == Some(RankEnd::Exited(0));
+        self.worlds.get(&Rank(0)).is_some_and(|entry| entry.members.iter().all(unheard))
+    }
+
     fn entry_of(&self, rank: Rank) -> Option<&Entry> {
         let (_, entry) = self.worlds.range(..=rank).next_back()?;
         Some(entry).filter(|entry| entry.world.contains(rank))

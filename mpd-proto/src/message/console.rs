@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
-use crate::job::{Crash, Failure, RankEnd, World};
+use crate::job::{Crash, Failure, Notice, RankEnd, World};
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
@@ -409,11 +409,8 @@ pub enum JobNews {
         /// Steps from the root manager to the deepest one.
         tree: u32,
     },
-    /// Something worth a line to the user that is not the end of the job.
-    Notice {
-        /// The line.
-        text: String,
-    },
+    /// A line for the user that is not the end of the job.
+    Notice(Notice),
     /// The job is over and nothing of it is left.
     Ended {
         /// The exit code of `mpirun`.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::id::JobId;
+use crate::id::{JobId, console_of};
 use crate::job::World;
 use crate::rankset::RankSet;
 use crate::ring::DaemonName;
@@ -22,6 +22,8 @@ pub const MAX_RUNS: usize = 4096;
 pub enum JobRef {
     /// The one of this number that the daemon which is asked has accepted.
     Number(u64),
+    /// The one in a private ring of this host that the console with this process id submitted.
+    Private(u32),
     /// This one.
     Id(JobId),
     /// All that their users call so.
@@ -30,23 +32,24 @@ pub enum JobRef {
 
 /// Not the way in which a job is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("NUMBER or NUMBER@HOST is needed, as 'mpdlistjobs' lists it")]
+#[error("NUMBER, pPID or one of them with @HOST is needed, as 'mpdlistjobs' lists it")]
 pub struct InvalidJobRef;
 
-/// `NUMBER` or `NUMBER@HOST`.
+/// `NUMBER` or `pPID`, or one of them with `@HOST`.
 impl std::str::FromStr for JobRef {
     type Err = InvalidJobRef;
 
     fn from_str(text: &str) -> Result<Self, InvalidJobRef> {
-        match text.parse() {
-            Ok(number) => Ok(Self::Number(number)),
-            Err(_) => text.parse().map(Self::Id).map_err(|_| InvalidJobRef),
+        match (text.parse(), console_of(text)) {
+            (Ok(number), _) => Ok(Self::Number(number)),
+            (_, Some(console)) => Ok(Self::Private(console)),
+            _ => text.parse().map(Self::Id).map_err(|_| InvalidJobRef),
         }
     }
 }
 
 impl JobRef {
-    /// `NUMBER`, `NUMBER@HOST`, or the alias that any other text is; none for no text.
+    /// `NUMBER`, `pPID`, one of them with `@HOST`, or the alias that any other text is; none for no text.
     pub fn or_alias(text: &str) -> Option<Self> {
         let alias = || (!text.is_empty()).then(|| Self::Alias(text.to_owned()));
         text.parse().ok().or_else(alias)
@@ -57,7 +60,17 @@ impl JobRef {
         match self {
             // A daemon's name is always fit for an id.
             Self::Number(number) => JobId::new(number, daemon.as_str()).map_or(self, Self::Id),
-            Self::Id(_) | Self::Alias(_) => self,
+            Self::Private(_) | Self::Id(_) | Self::Alias(_) => self,
+        }
+    }
+
+    /// Whether only a job of a private ring can be meant; none: of any ring.
+    pub const fn is_of_private_ring(&self) -> Option<bool> {
+        match self {
+            Self::Number(_) => Some(false),
+            Self::Private(_) => Some(true),
+            Self::Id(id) => Some(id.is_private()),
+            Self::Alias(_) => None,
         }
     }
 
@@ -65,6 +78,7 @@ impl JobRef {
     pub fn means(&self, job: &JobId, alias: Option<&str>) -> bool {
         match self {
             Self::Number(_) => false,
+            Self::Private(console) => job.is_private() && job.number() == u64::from(*console),
             Self::Id(id) => id == job,
             Self::Alias(text) => alias == Some(text),
         }
@@ -75,6 +89,7 @@ impl fmt::Display for JobRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "job {number}"),
+            Self::Private(console) => write!(f, "job p{console}"),
             Self::Id(id) => write!(f, "job {id}"),
             Self::Alias(alias) => write!(f, "job called '{alias}'"),
         }
@@ -148,10 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn a_process_id_means_the_private_job_of_that_console() {
+        let (private, counted): (JobId, JobId) =
+            ("p3@h1".parse().unwrap(), "3@h1".parse().unwrap());
+        let meant = JobRef::Private(3).as_asked_of(&DaemonName::new("h2").unwrap());
+        assert!(meant.means(&private, None) && !meant.means(&counted, None));
+        let number = JobRef::Number(3).as_asked_of(&DaemonName::new("h1").unwrap());
+        assert!(!number.means(&private, None) && number.means(&counted, None));
+        let of_private = |text: &str| JobRef::or_alias(text).unwrap().is_of_private_ring();
+        assert_eq!(["3", "p3@h1", "x"].map(of_private), [Some(false), Some(true), None]);
+    }
+
+    #[test]
     fn a_job_is_a_number_or_an_id_and_any_other_text_an_alias() {
         assert_eq!("3".parse(), Ok(JobRef::Number(3)));
         assert_eq!("3@h1".parse(), Ok(JobRef::Id("3@h1".parse().unwrap())));
-        for bad in ["", "x", "-1", "@h1", "3@", "3@a b"] {
+        assert_eq!("p3".parse(), Ok(JobRef::Private(3)));
+        assert_eq!("p3@h1".parse(), Ok(JobRef::Id("p3@h1".parse().unwrap())));
+        for bad in ["", "x", "-1", "@h1", "3@", "3@a b", "p", "p3x"] {
             assert_eq!(bad.parse::<JobRef>(), Err(InvalidJobRef), "{bad}");
         }
         assert_eq!(JobRef::or_alias("x"), Some(JobRef::Alias("x".to_owned())));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::{JobId, Rank};
-use crate::job::{JobKey, MAX_SHARES, Share, Shares};
+use crate::job::{Cookie, JobKey, MAX_SHARES, Notice, Share, Shares};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
 use crate::message::order::Launch;
@@ -43,8 +43,8 @@ pub enum Opening {
         version: u32,
         /// Its job.
         job: JobId,
-        /// The cookie of the job here, known to the daemon that started it and in the job's record.
-        cookie: String,
+        /// The cookie of the job, known to the daemon that started it and in the job's record.
+        cookie: Cookie,
         /// See [`StartJob::place`].
         place: u32,
         /// The manager's instance, for which job links ask.
@@ -126,11 +126,9 @@ pub enum ManagerOrder {
 pub struct StartJob {
     /// The job.
     pub job: JobId,
-    /// Random, in the environment of every process of the job (`MPD_JOB_COOKIE`): what is left of a
-    /// job is found by it when no manager lives. Each host has its own: see [`Launch::cookie_at`].
-    ///
-    /// [`Launch::cookie_at`]: crate::message::Launch::cookie_at
-    pub cookie: String,
+    /// What the environment of every process of the job is marked with (`MPD_JOB_COOKIE`), so that processes
+    /// without a manager are found. The mark is [`Cookie::at`] the manager's place.
+    pub cookie: Cookie,
     /// Name of the key-value space: random, never used before or after on any host.
     pub kvsname: String,
     /// This host's name.
@@ -139,7 +137,7 @@ pub struct StartJob {
     pub cgroup: Option<String>,
     /// The run directory of the daemons of this ring on this host; none in a private ring.
     pub rundir: Option<String>,
-    /// Directory to make for the job, and to remove.
+    /// Below which the job's directory is made.
     pub tmpdir: String,
     /// The key of the job's links.
     pub key: JobKey,
@@ -150,7 +148,7 @@ pub struct StartJob {
     /// Size of the specification that follows; 0 for all but the root.
     pub spec_bytes: u32,
     /// What placement has to say to the user, a line each; for the root.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// What the daemon did for the launch before this, if the specification asks for it; for the root.
     pub spans: Vec<Span>,
 }
@@ -284,18 +282,4 @@ pub enum Placing {
     },
     /// They have none; why, for people.
     Failed(String),
-}
-
-/// What a daemon keeps on disk of a job, so that its successor can adopt or sweep it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JobRecord {
-    /// The job.
-    pub job: JobId,
-    /// See [`StartJob::cookie`].
-    pub cookie: String,
-    /// Control group of the ranks.
-    pub cgroup: Option<String>,
-    /// Directory of the job.
-    pub tmpdir: String,
 }

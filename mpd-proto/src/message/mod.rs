@@ -7,6 +7,7 @@ mod greeting;
 mod jobs;
 mod manager;
 mod order;
+mod record;
 mod ring;
 mod top;
 mod trace;
@@ -19,10 +20,9 @@ pub use console::{
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
-pub use manager::{
-    JobRecord, ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob,
-};
-pub use order::{Launch, Order, OrderAnswer};
+pub use manager::{ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob};
+pub use order::{InvalidTmpdir, Launch, Order, OrderAnswer};
+pub use record::{JobRecord, MAX_RECORD, MadeDirectory, Note, read_record};
 pub use ring::{
     Answer, Gathered, InvalidPayload, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
 };
@@ -35,4 +35,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::id::JobId;
-use crate::job::{JobKey, Share, Shares};
+use crate::job::{Cookie, JobKey, Share, Shares};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
 use crate::rankset::RankSet;
@@ -82,11 +82,11 @@ pub struct Launch {
     pub job: JobId,
     /// The key of its links.
     pub key: JobKey,
-    /// 32 random hexadecimal digits, for [`Launch::cookie_at`].
-    pub cookie: String,
+    /// See [`crate::message::StartJob::cookie`].
+    pub cookie: Cookie,
     /// See [`crate::message::StartJob::kvsname`].
     pub kvsname: String,
-    /// Where each host makes the job's directory.
+    /// Below which each host makes the job's directory. Its name there is chosen by that host.
     pub tmpdir: String,
     /// Who runs what.
     pub shares: Shares,
@@ -107,17 +107,41 @@ impl Launch {
         self.shares.iter().enumerate().skip((self.first as usize).max(1))
     }
 
-    /// The cookie at `place`. One machine may stand in for several hosts of a job, and what is left at
-    /// one place is swept without hurting the others.
-    pub fn cookie_at(&self, place: usize) -> String {
-        format!("{}-{place}", self.cookie)
+    /// Whether this host can take it as it stands. Whoever holds the ring's key can have sent it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), InvalidTmpdir> {
+        check_tmpdir(&self.tmpdir)
     }
+}
 
-    /// The job's directory at `place`, which no other place has.
-    pub fn directory_at(&self, place: usize) -> String {
-        let base = self.tmpdir.trim_end_matches('/');
-        format!("{base}/mpd-job-{}", self.cookie_at(place))
-    }
+/// A directory for temporary files that no job can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("TMPDIR={shown:?}: {problem}; name another directory")]
+pub struct InvalidTmpdir {
+    shown: String,
+    problem: &'static str,
+}
+
+/// Longest path of a directory (`PATH_MAX`).
+const MAX_PATH: usize = 4096;
+/// Most characters of a path that a message repeats.
+const MAX_SHOWN: usize = 200;
+
+fn check_tmpdir(path: &str) -> Result<(), InvalidTmpdir> {
+    let problem = if path.len() >= MAX_PATH {
+        "the path is too long"
+    } else if !path.starts_with('/') {
+        "the path is not absolute"
+    } else if path.split('/').any(|part| part == "..") {
+        "the path has a \"..\" in it"
+    } else if path.contains('\0') {
+        "the path has a NUL byte in it"
+    } else {
+        return Ok(());
+    };
+    Err(InvalidTmpdir { shown: path.chars().take(MAX_SHOWN).collect(), problem })
 }
 
 /// One member's answer.
@@ -172,18 +196,24 @@ mod tests {
     use crate::ring::Instance;
 
     #[test]
-    fn no_two_places_of_a_job_share_a_cookie_or_a_directory() {
+    fn a_job_with_a_directory_that_is_relative_climbs_or_has_no_bound_is_refused() {
         let daemon = DaemonName::new("h1").unwrap();
-        let launch = Launch {
+        let launch = |tmpdir: &str| Launch {
             job: "1@h1".parse().unwrap(),
             key: JobKey::from_bytes([1; 32]),
-            cookie: "c0".to_owned(),
+            cookie: Cookie::from_bytes([1; 16]),
             kvsname: "kvs_0".to_owned(),
-            tmpdir: "/tmp/".to_owned(),
-            shares: Shares::alone(daemon, Instance::from_bytes([1; 16]), 1),
+            tmpdir: tmpdir.to_owned(),
+            shares: Shares::alone(daemon.clone(), Instance::from_bytes([1; 16]), 1),
             first: 0,
         };
-        assert_eq!(launch.cookie_at(0), "c0-0");
-        assert_eq!(launch.directory_at(17), "/tmp/mpd-job-c0-17");
+        for good in ["/tmp", "/", "/var/tmp/..a/b..", "/home/a b"] {
+            assert_eq!(launch(good).check(), Ok(()), "{good}");
+        }
+        let long = format!("/{}", "x".repeat(MAX_PATH));
+        for bad in ["", "tmp", "../tmp", "/tmp/../home/alice", "/..", "/a\0b", &long] {
+            let problem = launch(bad).check().unwrap_err().to_string();
+            assert!(problem.starts_with("TMPDIR=") && problem.len() < 300, "{problem}");
+        }
     }
 }

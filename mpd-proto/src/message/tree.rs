@@ -332,6 +332,13 @@ pub enum Up {
         /// What it did.
         problem: String,
     },
+    /// A rank uses an MPI library that does not speak PMI: to that library it is rank 0 of 1.
+    Alone {
+        /// Which.
+        rank: Rank,
+        /// The library's file.
+        library: String,
+    },
     /// A process of a rank crashed. Its end comes after.
     Crashed {
         /// Whose.
@@ -447,6 +454,7 @@ impl Up {
             Self::Aborted { message: text, .. }
             | Self::BrokeProtocol { problem: text, .. }
             | Self::Lost { problem: text, .. }
+            | Self::Alone { library: text, .. }
             | Self::Notice { text } => shorten(text),
             _ => {}
         }

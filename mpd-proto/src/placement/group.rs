@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::Rank;
 use crate::job::JobSpec;
-
-/// Hexadecimal digits of a cookie that a key begins at.
-const DIGITS: usize = 8;
 
 /// The largest `key_t` that is no negative number.
 const LARGEST: u32 = i32::MAX as u32;
@@ -30,55 +29,50 @@ pub fn group_of(spec: &JobSpec, rank: Rank) -> Option<Group> {
     Some(Group { number, rank: at, size: left.min(most) })
 }
 
-/// What the ranks of a group call their shared memory, in two forms: as text the name of a POSIX object
-/// (`/mpd-0001e240`), and its hexadecimal digits as a number the key of a System V object, above 0.
-///
-/// The groups of one job have different keys, on whatever machine they run; keys of two jobs are as far
-/// from each other as the random digits of their cookies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupKey(u32);
+/// What the ranks of a group call their shared memory: a POSIX object (`/mpd-` and 16 digits) by one random
+/// number, a System V object by another one. Neither tells anything of the other, of the job, or of another group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupKey {
+    name: u64,
+    number: i32,
+}
 
 impl GroupKey {
-    /// The key of group `number` in the job whose processes carry `cookie`.
-    pub fn new(cookie: &str, number: u32) -> Self {
-        let random = cookie.get(..DIGITS).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        let sum = u64::from(random.unwrap_or(0)) + u64::from(number);
-        let below = u32::try_from(sum % u64::from(LARGEST)).unwrap_or(0);
-        Self(below + 1)
+    /// The key of these numbers, which must be random.
+    pub fn new(name: u64, number: u32) -> Self {
+        Self { name, number: (number % LARGEST + 1).cast_signed() }
     }
 
-    /// The key for System V objects.
+    /// The name of the POSIX object.
+    pub fn name(self) -> String {
+        format!("/mpd-{:016x}", self.name)
+    }
+
+    /// The key for System V objects: above 0, and never `IPC_PRIVATE`.
     pub const fn number(self) -> i32 {
-        self.0.cast_signed()
+        self.number
     }
 }
 
-impl fmt::Display for GroupKey {
+impl fmt::Debug for GroupKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/mpd-{:08x}", self.0)
+        f.write_str("GroupKey(..)")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
-    fn the_digits_of_a_key_are_its_number() {
-        let key = GroupKey::new("0001e23f77777777-3", 0);
-        assert_eq!((key.to_string().as_str(), key.number()), ("/mpd-0001e240", 123_456));
-    }
-
-    #[test]
-    fn no_two_groups_of_a_job_share_a_key_and_none_is_private_or_negative() {
-        for cookie in ["00000000-0", "7ffffffe-1", "ffffffff-0", "fffffff0aaaa", "short"] {
-            let keys: BTreeSet<i32> =
-                (0..5000).map(|n| GroupKey::new(cookie, n).number()).collect();
-            assert_eq!(keys.len(), 5000, "{cookie}");
-            assert!(keys.iter().all(|&key| key > 0), "{cookie}");
+    fn a_group_has_a_name_of_64_bits_and_a_number_above_0_that_does_not_follow_from_it() {
+        let key = GroupKey::new(0x0001_e240, 0);
+        assert_eq!((key.name().as_str(), key.number()), ("/mpd-000000000001e240", 1));
+        assert_eq!(GroupKey::new(u64::MAX, 0).name(), format!("/mpd-{}", "f".repeat(16)));
+        for number in [0, 1, LARGEST - 1, LARGEST, LARGEST + 1, u32::MAX] {
+            assert!(GroupKey::new(7, number).number() > 0, "{number}");
         }
-        assert_eq!(GroupKey::new("00000005-0", 2), GroupKey::new("00000005-9", 2), "of any host");
+        assert_eq!(GroupKey::new(7, LARGEST - 1).number(), i32::MAX);
+        assert!(!format!("{key:?}").contains("1e240"));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Candidate;
 use super::error::{Names, PlacementError};
-use crate::job::HostWish;
+use crate::job::{HostWish, Notice};
 use crate::ring::{Address, DaemonName};
 
 /// A host of a list: its number in [`Members`], and the slots that stand in the list.
@@ -143,10 +143,10 @@ impl<'a> Members<'a> {
     }
 
     /// What is to be said of hosts that were to be excluded.
-    pub(super) fn notice(&self) -> Option<String> {
+    pub(super) fn notice(&self) -> Option<Notice> {
         let names = &self.excluded_for_nothing[..];
         let text = || format!("excluded, but not in the ring anyway: {}", Names(names));
-        (!names.is_empty()).then(text)
+        (!names.is_empty()).then(text).map(Notice::major)
     }
 
     fn host(&self, member: usize, slots: Option<u32>) -> Listed {

@@ -4,7 +4,7 @@
 //! number of CPUs. Hosts come in the order in which they are listed; without a list in ring order
 //! from the console's host. A host takes as many ranks as it has slots, then the next one does; with
 //! `-rr` each takes one in turn, as long as it has slots. When all slots are taken everything begins
-//! again: more ranks than slots are allowed, and told once if there were hosts to choose from.
+//! again. More ranks than slots are allowed; a minor notice reports them if there were hosts to choose from.
 //!
 //! Ranks of one group (`-g K`: 0 to K-1, K to 2K-1 …) are placed together, and a host has room for as
 //! many groups as fit its slots, but for one at least. If the number of ranks is no multiple of K the
@@ -33,7 +33,7 @@ use std::collections::btree_map::Entry;
 pub use error::PlacementError;
 pub use group::{Group, GroupKey, group_of};
 
-use crate::job::{HostWish, JobSpec, MAX_SHARES, PlacementSpec};
+use crate::job::{HostWish, JobSpec, MAX_SHARES, Notice, PlacementSpec};
 use crate::rankset::RankSet;
 use crate::ring::{Address, DaemonName};
 use error::Names;
@@ -61,7 +61,7 @@ pub struct Placed {
     /// The console's host, with or without ranks, then the others by their lowest rank.
     pub hosts: Vec<PlacedHost>,
     /// What the user should hear, a line each, mostly nothing.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 /// One host's part.
@@ -191,14 +191,14 @@ impl<'a> Places<'a> {
     }
 
     /// What is to be said of draining hosts, which were named if they have ranks.
-    fn notice(&self) -> Option<String> {
+    fn notice(&self) -> Option<Notice> {
         let has_ranks = |&member: &usize| !self.taken[member].ranges.is_empty();
         let is_draining = |&member: &usize| self.members.get(member).draining;
         let used =
             (0..self.members.len()).filter(|member| has_ranks(member) && is_draining(member));
         let names = self.members.names(used);
         let text = || format!("draining, and used because you named them: {}", Names(&names));
-        (!names.is_empty()).then(text)
+        (!names.is_empty()).then(text).map(Notice::major)
     }
 
     fn finish(self) -> Result<Placed, PlacementError> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::members::Listed;
-use crate::job::{PlacementSpec, RankOrder};
+use crate::job::{Notice, PlacementSpec, RankOrder};
 
 /// Hosts in their order, and whose turn it is.
 pub(super) struct Pool {
@@ -56,13 +56,13 @@ impl Pool {
         self.hosts[at].member
     }
 
-    /// What is to be said of more ranks than slots. On a host alone they could go nowhere else.
-    pub(super) fn notice(&self) -> Option<String> {
+    /// The notice of more ranks than slots. A job on one host has no other place for them.
+    pub(super) fn notice(&self) -> Option<Notice> {
         let room: u64 = self.hosts.iter().map(|host| u64::from(host.room)).sum();
         let members = self.hosts.iter().map(|host| host.member).collect::<BTreeSet<_>>().len();
         let what = if self.group == 1 { "processes" } else { "groups" };
-        (members > 1 && self.given > room)
-            .then(|| format!("{} {what} share {members} hosts with slots for {room}", self.given))
+        let text = || format!("{} {what} share {members} hosts with slots for {room}", self.given);
+        (members > 1 && self.given > room).then(text).map(Notice::minor)
     }
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Rank;
-use crate::job::{Argset, PlacementSpec, RankOrder};
+use crate::job::{Argset, Notice, PlacementSpec, RankOrder};
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let address = |port| Address::new(&format!("{}-ib:{port}", name.to_lowercase())).unwrap();
@@ -89,7 +89,7 @@ fn problem(members: &str, wish: PlacementSpec) -> String {
     placed_from(origin, members, &spec).unwrap_err().to_string()
 }
 
-fn notices(size: u32, members: &str, wish: PlacementSpec) -> Vec<String> {
+fn notices(size: u32, members: &str, wish: PlacementSpec) -> Vec<Notice> {
     let origin = members.split([':', ' ']).next().unwrap();
     placed_from(origin, members, &job(vec![program(size, None)], wish)).unwrap().notices
 }
@@ -117,7 +117,8 @@ fn draining_hosts_are_left_out_where_they_are_not_named() {
     assert_eq!(without_its_own.hosts[0].member.as_str(), "a", "the root is there all the same");
     let named = drained("b", 3, on("b a"));
     assert_eq!(map_of(&named), "(a:2)(b:0-1)");
-    assert_eq!(named.notices, ["draining, and used because you named them: b"]);
+    let told = "draining, and used because you named them: b";
+    assert_eq!(named.notices, [Notice::major(told.into())]);
     assert!(drained("b", 1, on("a b")).notices.is_empty());
 }
 
@@ -224,7 +225,7 @@ fn excluded_hosts_get_no_rank() {
     assert_eq!(map(2, "a b", without(&["z"], on("z b"))), "(b:0-1)", "z is not missed");
     assert_eq!(
         notices(2, "a b", without(&["z"], plain())),
-        ["excluded, but not in the ring anyway: z"]
+        [Notice::major("excluded, but not in the ring anyway: z".into())]
     );
     assert_eq!(
         problem("a b c", without(&["a", "b"], on("b a"))),
@@ -270,14 +271,15 @@ fn unknown_hosts_are_named_with_those_that_are_there() {
 }
 
 #[test]
-fn more_ranks_than_slots_are_told_where_there_was_a_choice() {
-    let told = "5 processes share 2 hosts with slots for 4";
-    assert_eq!(notices(5, "a:2 b:2", plain()), [told]);
+fn more_ranks_than_slots_make_a_minor_notice_where_there_was_a_choice() {
+    let told = |text: &str| [Notice::minor(text.into())];
+    let five = told("5 processes share 2 hosts with slots for 4");
+    assert_eq!(notices(5, "a:2 b:2", plain()), five);
     assert!(notices(4, "a:2 b:2", plain()).is_empty());
     assert!(notices(9, "a:2", plain()).is_empty());
     assert!(notices(9, "a:2 b:2", on("b")).is_empty());
     let groups = PlacementSpec { group: Some(2), ..plain() };
-    assert_eq!(notices(5, "a b", groups), ["3 groups share 2 hosts with slots for 2"]);
+    assert_eq!(notices(5, "a b", groups), told("3 groups share 2 hosts with slots for 2"));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Ring {
         while let Some(name) = self.reknit.waiting.pop_front() {
             let tried = self.dials.any(|aim| aim.wanted() == Some(&name));
             // A chord may stand long after its end has died.
-            let speaks = |link: &Link| link.carries_list() && link.peer.name == name;
+            let speaks = |link: &Link| link.proved && link.carries_list() && link.peer.name == name;
             let linked = self.links.iter().any(|(_, link)| speaks(link));
             let record = self.list.live(&name).filter(|_| !tried && !linked);
             let Some(record) = record else { continue };

@@ -14,6 +14,8 @@ pub const LIST_CHUNK: usize = 128;
 pub const MAX_CANDIDATES: usize = 64;
 /// Most dead members and seeds looked for at one time (R4, R5).
 pub const MAX_PROBES: usize = 4;
+/// Most daemons dialed back at one time (R7).
+pub const MAX_PROOFS: usize = 32;
 /// Most accepted ring links: one is right, more are on their way out.
 pub const MAX_RING_GUESTS: usize = 8;
 /// Most accepted links for entry and probing.
@@ -162,6 +164,8 @@ pub struct Rules {
     pub probe_seeds: bool,
     /// R6: who is accused twice moves.
     pub reseat: bool,
+    /// R7: a peer counts once it is a member that was reached.
+    pub prove: bool,
 }
 
 impl Default for Rules {
@@ -174,6 +178,7 @@ impl Default for Rules {
             probe_dead: true,
             probe_seeds: true,
             reseat: true,
+            prove: true,
         }
     }
 }

@@ -60,7 +60,7 @@ impl Ring {
 
     fn suspect(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
-        if !std::mem::replace(&mut link.suspected, true) {
+        if !std::mem::replace(&mut link.suspected, true) && link.proved {
             let name = link.peer.name.clone();
             self.event(Event::Suspected(name));
         }

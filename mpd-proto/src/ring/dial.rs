@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::ring::links::{LinkId, Peer, Purpose};
-use crate::ring::member::{Address, DaemonName};
+use crate::ring::member::{Address, DaemonName, Instance};
 use crate::ring::{Output, Phase, Ring, Timer, Token};
 use crate::time::Time;
 
@@ -39,13 +39,15 @@ pub(crate) enum Aim {
     Double(u64),
     /// A chord.
     Chord(DaemonName),
+    /// A daemon that says that it is a member (R7).
+    Proof(DaemonName),
 }
 
 impl Aim {
     const fn purpose(&self) -> Purpose {
         match self {
             Self::Rhs(..) => Purpose::Ring,
-            Self::Candidate(..) | Self::Dead(_) | Self::Seed(_) => Purpose::Probe,
+            Self::Candidate(..) | Self::Dead(_) | Self::Seed(_) | Self::Proof(_) => Purpose::Probe,
             Self::Entry(_) | Self::Double(_) => Purpose::Join,
             Self::Chord(_) => Purpose::Chord,
         }
@@ -57,7 +59,8 @@ impl Aim {
             Self::Rhs(name, _)
             | Self::Candidate(name, _)
             | Self::Dead(name)
-            | Self::Chord(name) => Some(name),
+            | Self::Chord(name)
+            | Self::Proof(name) => Some(name),
             Self::Seed(_) | Self::Entry(_) | Self::Double(_) => None,
         }
     }
@@ -71,7 +74,8 @@ impl Aim {
             | Self::Dead(_)
             | Self::Seed(_)
             | Self::Entry(_)
-            | Self::Chord(_) => self.wanted().is_none_or(|name| name == peer),
+            | Self::Chord(_)
+            | Self::Proof(_) => self.wanted().is_none_or(|name| name == peer),
         }
     }
 }
@@ -102,9 +106,20 @@ impl Ring {
         let token = Token(self.dials.last);
         let purpose = aim.purpose();
         let name = aim.wanted().cloned();
+        let instance = self.instance_for(&aim);
         self.dials.by_token.insert(token, aim);
         self.timers.set(Timer::Dial(token), now + self.config.timing.connect);
-        self.outputs.push_back(Output::Connect { token, name, addresses, purpose });
+        self.outputs.push_back(Output::Connect { token, name, instance, addresses, purpose });
+    }
+
+    /// The life that is wanted of a live member. One that died may be back in another life.
+    fn instance_for(&self, aim: &Aim) -> Option<Instance> {
+        match aim {
+            Aim::Rhs(name, _) | Aim::Candidate(name, _) | Aim::Chord(name) => {
+                self.list.live(name).map(|record| record.instance)
+            }
+            Aim::Dead(_) | Aim::Seed(_) | Aim::Entry(_) | Aim::Double(_) | Aim::Proof(_) => None,
+        }
     }
 
     pub(super) fn take_dial(&mut self, token: Token) -> Option<Aim> {
@@ -144,7 +159,7 @@ impl Ring {
         match aim {
             Aim::Rhs(..) => self.rhs_up(now, id, peer),
             Aim::Seed(index) => self.search.seed_answered(index, &peer.name),
-            Aim::Entry(_) | Aim::Candidate(..) | Aim::Dead(_) | Aim::Chord(_) => {}
+            Aim::Entry(_) | Aim::Candidate(..) | Aim::Dead(_) | Aim::Chord(_) | Aim::Proof(_) => {}
             Aim::Double(_) => unreachable!("a double bears our own name and is met elsewhere"),
         }
     }
@@ -153,6 +168,7 @@ impl Ring {
         // Whoever is out of the ring accuses nobody of its own end.
         match aim.filter(|_| self.phase != Phase::Over) {
             None | Some(Aim::Dead(_) | Aim::Seed(_) | Aim::Chord(_)) => {}
+            Some(Aim::Proof(name)) => self.not_dialed_back(name),
             Some(Aim::Entry(_)) => self.entry_failed(now),
             Some(Aim::Rhs(name, incarnation) | Aim::Candidate(name, incarnation)) => {
                 self.unreachable(now, &name, incarnation);

@@ -1,14 +1,14 @@
 //! Two daemons of one name, an error of whoever started them: one has to go, and never both.
 //!
 //! Who is in the ring stays, a newcomer goes; of two that are in, and of two newcomers, the lesser
-//! instance goes. Whoever is asked by a daemon of its own name and is in the ring shows its record and
-//! closes; a newcomer just closes. So the one who asks learns what the other is, and does not go on a
-//! guess: two newcomers that ask each other would both.
+//! instance goes. A daemon that is asked by a daemon of its own name and is in the ring shows its record
+//! and closes; a newcomer just closes. Only the daemon that asks may go: it chose the address, so it knows
+//! more than that somebody used its name. Two newcomers that ask each other do not both go.
 
 use crate::message::RingMessage;
 use crate::ring::config::GAP;
 use crate::ring::dial::Aim;
-use crate::ring::links::{Link, LinkId, Purpose};
+use crate::ring::links::{Link, LinkId};
 use crate::ring::member::{Record, Standing};
 use crate::ring::{Event, Output, Phase, Ring};
 use crate::time::Time;
@@ -59,7 +59,7 @@ impl Ring {
             return self.aim_missed(now, aim);
         }
         match aim {
-            None => self.double_asks(now, id, &link),
+            None => self.double_asks(id),
             Some(_) if self.seat().is_none() && self.is_lesser(&link) => {
                 // Whatever the other is, we are the one to go.
                 self.outputs.push_back(Output::Close(id));
@@ -80,18 +80,13 @@ impl Ring {
         self.config.instance < link.peer.instance
     }
 
-    fn double_asks(&mut self, now: Time, id: LinkId, link: &Link) {
+    fn double_asks(&mut self, id: LinkId) {
         let own = self.list.get(&self.config.name).cloned();
-        let newcomer = own.is_none();
         if let Some(own) = own {
             // The link is not on our books and never will be.
             self.outputs.push_back(Output::Send(id, RingMessage::List { records: vec![own] }));
         }
         self.outputs.push_back(Output::Close(id));
-        // Who enters may be a newcomer; all others are in the ring.
-        if link.purpose != Purpose::Join && (newcomer || self.is_lesser(link)) {
-            self.step_down(now);
-        }
     }
 
     fn step_down(&mut self, now: Time) {

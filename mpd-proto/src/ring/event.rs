@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ring::member::DaemonName;
+use crate::ring::member::{Address, DaemonName};
 
 /// A fact about the ring as this daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,24 @@ pub enum Event {
     Left,
     /// This daemon itself stood still for a while and judges nobody for it.
     Stalled,
+    /// A daemon wants to be a member, and nobody of its name answers at its addresses (R7).
+    NotDialedBack {
+        /// Who.
+        name: DaemonName,
+        /// Where its link comes from.
+        at: Address,
+    },
+    /// A frame was dropped, because its sender may not send it.
+    FrameRefused {
+        /// The name that the sender gave.
+        name: DaemonName,
+        /// Where its link comes from.
+        at: Address,
+        /// What came.
+        what: &'static str,
+        /// Why it does not count.
+        why: &'static str,
+    },
     /// A list or table is full; what did not fit was dropped.
     Full(&'static str),
 }
@@ -77,6 +95,8 @@ impl Event {
             Self::SteppedDown => "stepped_down",
             Self::Left => "left",
             Self::Stalled => "stalled",
+            Self::NotDialedBack { .. } => "not_dialed_back",
+            Self::FrameRefused { .. } => "frame_refused",
             Self::Full(_) => "full",
         }
     }
@@ -93,7 +113,9 @@ impl Event {
             | Self::LinkedLhs(name)
             | Self::LostLhs(name)
             | Self::Suspected(name)
-            | Self::Recovered(name) => Some(name),
+            | Self::Recovered(name)
+            | Self::NotDialedBack { name, .. }
+            | Self::FrameRefused { name, .. } => Some(name),
             Self::Entered { .. }
             | Self::EntryFailed
             | Self::Refuted { .. }
@@ -129,6 +151,14 @@ impl fmt::Display for Event {
             Self::SteppedDown => f.write_str("another daemon of this name lives: stepped down"),
             Self::Left => f.write_str("left the ring"),
             Self::Stalled => f.write_str("stood still for a while"),
+            Self::NotDialedBack { name, at } => write!(
+                f,
+                "{name} ({at}) is not taken in: no daemon of that name answers at the addresses \
+                 that it gives"
+            ),
+            Self::FrameRefused { name, at, what, why } => {
+                write!(f, "refused {what} from {name} ({at}): {why}")
+            }
             Self::Full(what) => write!(f, "too many {what}"),
         }
     }

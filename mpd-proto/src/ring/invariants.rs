@@ -1,7 +1,8 @@
 //! What must hold between the parts of a [`Ring`] after every public call. In debug builds only.
 
 use crate::ring::config::{
-    MAX_CANDIDATES, MAX_CHORD_GUESTS, MAX_GUESTS, MAX_MEMBERS, MAX_PROBES, MAX_RING_GUESTS,
+    MAX_CANDIDATES, MAX_CHORD_GUESTS, MAX_GUESTS, MAX_MEMBERS, MAX_PROBES, MAX_PROOFS,
+    MAX_RING_GUESTS,
 };
 use crate::ring::links::{Link, Purpose};
 use crate::ring::member::Standing;
@@ -48,7 +49,10 @@ impl Ring {
         assert!(guests(Purpose::Join) <= MAX_GUESTS, "accepted entries");
         assert!(guests(Purpose::Probe) <= MAX_GUESTS, "accepted probes");
         let chords = 2 * MAX_CHORD_GUESTS;
-        assert!(self.dials.len() <= 2 * MAX_CANDIDATES + MAX_PROBES + chords, "attempts");
+        assert!(
+            self.dials.len() <= 2 * MAX_CANDIDATES + MAX_PROBES + MAX_PROOFS + chords,
+            "attempts"
+        );
         assert!(self.reknit.waiting() <= MAX_CANDIDATES, "candidates");
         assert!(self.owner.accusations() <= 64, "accusations");
         assert!(self.scatters.is_bounded() && self.laps.is_bounded(), "requests");

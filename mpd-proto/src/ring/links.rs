@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::message::RingMessage;
 use crate::ring::config::{MAX_CHORD_GUESTS, MAX_GUESTS, MAX_RING_GUESTS};
-use crate::ring::member::{DaemonName, Instance};
+use crate::ring::member::{Address, DaemonName, Instance};
 use crate::ring::{Event, Output, Ring, Token};
 use crate::time::Time;
 
@@ -37,12 +37,26 @@ pub enum Purpose {
     Chord,
 }
 
+/// A link as it came up.
+pub(crate) struct LinkUp {
+    pub(crate) token: Option<Token>,
+    pub(crate) peer: Peer,
+    pub(crate) purpose: Purpose,
+    pub(crate) from: Address,
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) peer: Peer,
     pub(crate) purpose: Purpose,
     /// Opened by us.
     pub(crate) own: bool,
+    /// Where it comes from.
+    pub(crate) from: Address,
+    /// What comes by it counts (R7).
+    pub(crate) proved: bool,
+    /// Records came by it that were not taken over.
+    pub(crate) dropped: bool,
     pub(crate) up: Time,
     pub(crate) heard: Time,
     pub(crate) suspected: bool,
@@ -53,6 +67,11 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn is_own(&self, purpose: Purpose) -> bool {
         self.own && self.purpose == purpose
+    }
+
+    /// Accepted for this purpose, from a peer that counts.
+    pub(crate) fn is_guest(&self, purpose: Purpose) -> bool {
+        !self.own && self.proved && self.purpose == purpose
     }
 
     /// Whether it carries lists and pulses.
@@ -97,9 +116,9 @@ impl Links {
         self.iter().filter(|(_, link)| wanted(link)).map(|(id, _)| id).collect()
     }
 
-    /// The newest link accepted from `peer` for this purpose.
+    /// The newest link accepted from the member `peer` for this purpose.
     pub(crate) fn guest(&self, purpose: Purpose, peer: &DaemonName) -> Option<(LinkId, &Link)> {
-        let fits = |link: &Link| !link.own && link.purpose == purpose && link.peer.name == *peer;
+        let fits = |link: &Link| link.is_guest(purpose) && link.peer.name == *peer;
         self.iter().filter(|(_, link)| fits(link)).last()
     }
 }
@@ -109,15 +128,16 @@ impl Ring {
         &mut self,
         now: Time,
         id: LinkId,
-        token: Option<Token>,
-        peer: Peer,
-        purpose: Purpose,
+        LinkUp { token, peer, purpose, from }: LinkUp,
     ) {
         let own = token.is_some();
         let link = Link {
             peer: peer.clone(),
             purpose,
             own,
+            from,
+            proved: own || !self.config.rules.prove,
+            dropped: false,
             up: now,
             heard: now,
             suspected: false,
@@ -149,27 +169,29 @@ impl Ring {
     }
 
     fn guest_came(&mut self, now: Time, id: LinkId, peer: &Peer, purpose: Purpose) {
-        let same = |link: &Link| !link.own && link.purpose == purpose;
+        if self.links.get(id).is_some_and(|link| self.is_member_at(link)) {
+            self.proved(id);
+        }
         let bound = match purpose {
             Purpose::Ring => MAX_RING_GUESTS,
             Purpose::Join | Purpose::Probe => MAX_GUESTS,
             Purpose::Chord => MAX_CHORD_GUESTS,
         };
-        // Whoever comes again has lost its earlier link.
-        for old in self.links.which(|link| same(link) && link.peer.name == peer.name) {
+        let proved = self.links.get(id).is_some_and(|link| link.proved);
+        let same = |link: &Link| !link.own && link.purpose == purpose;
+        // A peer that comes again has lost its earlier link. A claim alone ends no member's link.
+        let earlier =
+            |link: &Link| same(link) && link.peer.name == peer.name && (proved || !link.proved);
+        for old in self.links.which(earlier) {
             if old != id {
                 self.close(now, old);
             }
         }
         let guests = self.links.which(same);
         if guests.len() > bound {
+            let unproved = self.links.which(|link| same(link) && !link.proved);
             self.event(Event::Full("links"));
-            self.close(now, guests[0]);
-        }
-        let seat = self.seat();
-        let lhs = seat.as_ref().and_then(|seat| self.list.before(seat));
-        if purpose == Purpose::Ring && lhs.is_some_and(|lhs| lhs.name == peer.name) {
-            self.event(Event::LinkedLhs(peer.name.clone()));
+            self.close(now, *unproved.first().unwrap_or(&guests[0]));
         }
     }
 
@@ -177,7 +199,8 @@ impl Ring {
         // What was on its way while we closed is no news.
         let Some(link) = self.links.get_mut(id) else { return };
         link.heard = now;
-        if std::mem::replace(&mut link.suspected, false) {
+        let proved = link.proved;
+        if std::mem::replace(&mut link.suspected, false) && proved {
             let name = link.peer.name.clone();
             self.event(Event::Recovered(name));
         }
@@ -186,6 +209,13 @@ impl Ring {
         }
         match message {
             RingMessage::Pulse { digest } => self.heard_pulse(id, digest),
+            RingMessage::List { records } | RingMessage::Update { records } if !proved => {
+                self.dial_back(now, id, &records);
+            }
+            RingMessage::Names { .. } if !proved => {}
+            RingMessage::Lap(_) if !proved => {
+                self.refuse_frame(id, "a lap", "the sender is no live member");
+            }
             RingMessage::List { records } => self.heard_list(now, id, records),
             RingMessage::Update { records } => self.heard_update(now, id, records),
             RingMessage::Scatter(scatter) => self.heard_scatter(now, id, scatter),
@@ -205,9 +235,10 @@ impl Ring {
 
     pub(super) fn link_gone(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.0.remove(&id) else { return };
+        self.review_dropped(&link);
         if self.reknit.rhs == Some(id) {
             self.rhs_gone(now, &link);
-        } else if link.purpose == Purpose::Ring && !link.own {
+        } else if link.is_guest(Purpose::Ring) {
             let seat = self.seat();
             let lhs = seat.as_ref().and_then(|seat| self.list.before(seat));
             let replaced = self.links.guest(Purpose::Ring, &link.peer.name).is_some();
@@ -232,6 +263,10 @@ impl Ring {
                 (Purpose::Probe, true) => age > pulse * 2,
                 (Purpose::Join, true) => age > pulse * 4 || entered && age > pulse * 2,
                 (Purpose::Probe | Purpose::Join, false) => age > pulse * 6,
+                // A peer that does not become a member in that time is none.
+                (Purpose::Ring | Purpose::Chord, false) if !link.proved => {
+                    age > pulse * 6 && !self.is_live_instance(link.peer.instance)
+                }
                 (Purpose::Ring | Purpose::Chord, _) => false,
             }
         };

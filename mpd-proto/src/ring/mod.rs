@@ -2,10 +2,10 @@
 //!
 //! [`Ring`] holds every decision; it opens no connection, reads no clock and proves nothing: the
 //! channel below hands in links whose peers are proved, and whose messages are whole and in order.
-//! The rules R1-R6 and a diagram stand in `README.md` beside this file.
+//! The rules R1-R7 and a diagram stand in `README.md` beside this file.
 //!
 //! The owner reads its sockets before it lets time pass: after standing still, every input that waits
-//! is handed in before [`Ring::handle_timeout`].
+//! is handed in before [`Machine::handle_timeout`]: a [`Pump`](crate::pump::Pump) does so.
 
 mod candidates;
 mod chords;
@@ -25,6 +25,7 @@ mod member;
 mod names;
 mod owner;
 mod probe;
+mod proof;
 mod publish;
 mod random;
 mod scatter;
@@ -40,7 +41,7 @@ use std::time::Duration;
 pub use config::{
     GAP, LIST_CHUNK, MAX_ANSWER, MAX_CANDIDATES, MAX_CARRIED, MAX_CHORD_GUESTS, MAX_GATHERED,
     MAX_GUESTS, MAX_HOPS, MAX_MEMBERS, MAX_NAMED, MAX_PARKED_LAPS, MAX_PAYLOAD, MAX_PROBES,
-    MAX_REQUESTS, MAX_RING_GUESTS, RingConfig, Rules, Seed, Timing,
+    MAX_PROOFS, MAX_REQUESTS, MAX_RING_GUESTS, RingConfig, Rules, Seed, Timing,
 };
 pub use dial::DialFailure;
 pub use event::Event;
@@ -50,11 +51,15 @@ pub use member::{
 };
 
 pub use lock::{Lock, NameKey, SALT};
-pub use names::{Claim, MAX_CLAIMS, MAX_NAME, MAX_SHEET, MAX_SHEETS, MAX_VALUE, Sheet};
+pub use names::{
+    Claim, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_NAME, MAX_SHEET, MAX_SHEETS, MAX_VALUE, Sheet,
+    TOO_MANY_OF_JOB,
+};
 pub use publish::Publication;
 
 use crate::id::JobId;
 use crate::message::{Answer, Payload, RingMessage, ScatterId};
+use crate::pump::{Machine, UNDRAINED};
 use crate::time::Time;
 use crate::timers::Timers;
 
@@ -79,6 +84,8 @@ pub enum Input {
         peer: Peer,
         /// What the side that connected wants of it.
         purpose: Purpose,
+        /// The address at the other end.
+        from: Address,
     },
     /// A message came.
     Received(LinkId, RingMessage),
@@ -129,6 +136,17 @@ pub enum Input {
     JobOver(JobId),
 }
 
+/// Where an order comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The member that gave it.
+    pub origin: DaemonName,
+    /// The member that handed it on.
+    pub name: DaemonName,
+    /// Where that one's link comes from.
+    pub at: Address,
+}
+
 /// What the daemon has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -140,6 +158,8 @@ pub enum Output {
         /// Who is to answer; anybody of the ring if none. An address where somebody else answers is as
         /// good as one where nobody does.
         name: Option<DaemonName>,
+        /// Which life of it, if no other will do.
+        instance: Option<Instance>,
         /// In order of preference.
         addresses: Vec<Address>,
         /// To be said in the handshake.
@@ -159,6 +179,8 @@ pub enum Output {
         payload: Payload,
         /// Forwarding steps it took.
         hops: u32,
+        /// Who says so; none if it is this daemon.
+        sender: Option<Sender>,
     },
     /// A scatter is over.
     Scattered {
@@ -276,7 +298,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A daemon that begins now. Drain [`Ring::poll_output`] before anything else.
+    /// A daemon that begins now. It has outputs at once.
     pub fn new(now: Time, config: RingConfig) -> Self {
         let mut ring = Self {
             phase: Phase::Entering,
@@ -305,62 +327,7 @@ impl Ring {
         ring
     }
 
-    /// Takes one input. Drain [`Ring::poll_output`] before the next.
-    pub fn handle(&mut self, now: Time, input: Input) {
-        if self.phase == Phase::Over {
-            self.refuse(input);
-            return;
-        }
-        self.notice_stall(now);
-        match input {
-            Input::LinkUp { link, token, peer, purpose } => {
-                self.link_up(now, link, token, peer, purpose);
-            }
-            Input::Received(link, message) => self.received(now, link, message),
-            Input::LinkClosed(link) => self.link_gone(now, link),
-            Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
-            Input::Leave => self.leave(now),
-            Input::Readdress(addresses) => self.readdress(now, addresses),
-            Input::Drain(draining) => self.drain(now, draining),
-            Input::Scatter(request, payload) => self.scatter(now, request, payload),
-            Input::Answered(id, answer) => self.answered(now, id, answer),
-            Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
-            Input::Publish { request, claim } => self.publish(now, request, claim),
-            Input::Unpublish { request, name, job, key } => {
-                self.unpublish(request, &name, &job, key.as_ref());
-            }
-            Input::JobOver(job) => self.job_over(&job),
-        }
-        self.settle(now);
-    }
-
-    /// Acts on every deadline at or before `now`.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.notice_stall(now);
-        while let Some(timer) = self.timers.pop_expired(now) {
-            match timer {
-                Timer::Pulse => self.pulse(now),
-                Timer::Judge => self.judge(now),
-                Timer::Dial(token) => self.dial_expired(now, token),
-                Timer::Candidate => self.try_candidate(now),
-                // The review after this call looks at the time itself.
-                Timer::Hold => {}
-                Timer::Resend(sequence) => self.resend(now, sequence),
-                Timer::Scatter(sequence) => self.scatter_expired(sequence),
-                Timer::Share(id, round) => self.share_expired(now, id, round),
-                Timer::Lap(sequence) => self.lap_expired(sequence),
-            }
-        }
-        self.settle(now);
-        debug_assert!(self.timers.next().is_none_or(|next| next >= now), "a timer in the past");
-    }
-
-    /// The next thing to do.
-    pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
-    }
-
-    /// When [`Ring::handle_timeout`] is due.
+    /// When [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
@@ -447,5 +414,64 @@ impl Ring {
     fn jitter(&mut self, span: Duration) -> Duration {
         let micros = usize::try_from(span.as_micros()).unwrap_or(usize::MAX);
         Duration::from_micros(self.random.below(micros) as u64)
+    }
+}
+
+impl Machine for Ring {
+    type Input = Input;
+    type Output = Output;
+
+    fn handle(&mut self, now: Time, input: Input) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        if self.phase == Phase::Over {
+            self.refuse(input);
+            return;
+        }
+        self.notice_stall(now);
+        match input {
+            Input::LinkUp { link, token, peer, purpose, from } => {
+                self.link_up(now, link, links::LinkUp { token, peer, purpose, from });
+            }
+            Input::Received(link, message) => self.received(now, link, message),
+            Input::LinkClosed(link) => self.link_gone(now, link),
+            Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
+            Input::Leave => self.leave(now),
+            Input::Readdress(addresses) => self.readdress(now, addresses),
+            Input::Drain(draining) => self.drain(now, draining),
+            Input::Scatter(request, payload) => self.scatter(now, request, payload),
+            Input::Answered(id, answer) => self.answered(now, id, answer),
+            Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
+            Input::Publish { request, claim } => self.publish(now, request, claim),
+            Input::Unpublish { request, name, job, key } => {
+                self.unpublish(request, &name, &job, key.as_ref());
+            }
+            Input::JobOver(job) => self.job_over(&job),
+        }
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        self.notice_stall(now);
+        while let Some(timer) = self.timers.pop_expired(now) {
+            match timer {
+                Timer::Pulse => self.pulse(now),
+                Timer::Judge => self.judge(now),
+                Timer::Dial(token) => self.dial_expired(now, token),
+                Timer::Candidate => self.try_candidate(now),
+                // The review after this call looks at the time itself.
+                Timer::Hold => {}
+                Timer::Resend(sequence) => self.resend(now, sequence),
+                Timer::Scatter(sequence) => self.scatter_expired(sequence),
+                Timer::Share(id, round) => self.share_expired(now, id, round),
+                Timer::Lap(sequence) => self.lap_expired(sequence),
+            }
+        }
+        self.settle(now);
+        debug_assert!(self.timers.next().is_none_or(|next| next >= now), "a timer in the past");
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
     }
 }

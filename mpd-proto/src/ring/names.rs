@@ -21,14 +21,21 @@ use crate::ring::member::{DaemonName, Fnv, Instance, Standing};
 
 /// Most bytes in a published name.
 pub const MAX_NAME: usize = 256;
-/// Most bytes in what a name stands for: the longest port name of an MPI library.
-pub const MAX_VALUE: usize = 1024;
+/// Most bytes in what a name stands for: a port with its zero fits the `MPI_MAX_PORT_NAME` of MPI programs.
+pub const MAX_VALUE: usize = 255;
 /// Most names that one daemon publishes.
 pub const MAX_CLAIMS: usize = 512;
+/// Most names that one job publishes through a daemon: others are to have room beside it.
+pub const MAX_CLAIMS_OF_JOB: usize = 128;
+/// Most bytes of these, counted as on a sheet.
+const MAX_BYTES_OF_JOB: usize = MAX_SHEET / 2;
 /// Most bytes on one sheet, its words counted: JSON makes up to six of one, and a frame holds them.
 pub const MAX_SHEET: usize = 96 * 1024;
 /// Most bytes on all sheets that a daemon keeps.
 pub const MAX_SHEETS: usize = 16 * 1024 * 1024;
+
+/// What a job hears that has its share.
+pub const TOO_MANY_OF_JOB: &str = "the job has its share of names here already, 128 or 48 KiB";
 
 /// A name that a job has published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,6 +74,14 @@ impl Claim {
             (Some(lock), Some(key)) => lock.opens_with(key),
             (Some(_), None) | (None, Some(_)) => false,
         }
+    }
+
+    /// Whether its job has room for it beside what it has published already, which is among `others`.
+    pub fn is_within_share<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> bool {
+        let others = others.into_iter().filter(|other| other.job == self.job);
+        let (count, bytes) =
+            others.fold((1, self.bytes()), |(count, sum), other| (count + 1, sum + other.bytes()));
+        count <= MAX_CLAIMS_OF_JOB && bytes <= MAX_BYTES_OF_JOB
     }
 
     fn bytes(&self) -> usize {

@@ -90,7 +90,8 @@ impl Ring {
                 | Aim::Candidate(..)
                 | Aim::Entry(_)
                 | Aim::Double(_)
-                | Aim::Chord(_) => unreachable!("only the dead and the seeds are missing"),
+                | Aim::Chord(_)
+                | Aim::Proof(_) => unreachable!("only the dead and the seeds are missing"),
             };
             self.dial(now, aim, addresses);
         }
@@ -208,6 +209,11 @@ impl Ring {
 const fn is_search(aim: &Aim) -> bool {
     match aim {
         Aim::Dead(_) | Aim::Seed(_) => true,
-        Aim::Rhs(..) | Aim::Candidate(..) | Aim::Entry(_) | Aim::Double(_) | Aim::Chord(_) => false,
+        Aim::Rhs(..)
+        | Aim::Candidate(..)
+        | Aim::Entry(_)
+        | Aim::Double(_)
+        | Aim::Chord(_)
+        | Aim::Proof(_) => false,
     }
 }

@@ -11,7 +11,7 @@ use crate::ring::config::MAX_REQUESTS;
 use crate::ring::links::{Link, LinkId};
 use crate::ring::lock::NameKey;
 use crate::ring::member::{DaemonName, Standing};
-use crate::ring::names::{Claim, MAX_SHEET, Sheet};
+use crate::ring::names::{Claim, MAX_SHEET, Sheet, TOO_MANY_OF_JOB};
 use crate::ring::scatter::Asker;
 use crate::ring::{Event, Output, RequestId, Ring};
 use crate::time::Time;
@@ -81,6 +81,8 @@ impl Ring {
             Err(Publication::Refused(NO_RING))
         } else if self.lookup(&claim.name).is_some() {
             Err(Publication::Taken)
+        } else if !claim.is_within_share(&self.own_sheet().claims) {
+            Err(Publication::Refused(TOO_MANY_OF_JOB))
         } else if !sheet.is_sound() || !self.names.has_room(&sheet) {
             Err(Publication::Refused("too many names"))
         } else if self.scatters.requests() >= MAX_REQUESTS {

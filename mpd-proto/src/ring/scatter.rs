@@ -15,7 +15,7 @@ use crate::ring::config::{
 use crate::ring::links::{LinkId, Purpose};
 use crate::ring::member::{DaemonName, Instance, Seat};
 use crate::ring::window::Window;
-use crate::ring::{Event, Output, RequestId, Ring, Timer};
+use crate::ring::{Event, Output, RequestId, Ring, Sender, Timer};
 use crate::time::Time;
 
 /// Origins remembered.
@@ -142,9 +142,14 @@ impl Ring {
 
     pub(super) fn heard_scatter(&mut self, now: Time, from: LinkId, scatter: Scatter) {
         let key = (scatter.id, scatter.round);
+        let objection = self.objection_to(from, &scatter);
+        if let Some(why) = objection {
+            self.refuse_frame(from, "an order", why);
+        }
         let full = self.scatters.shares.len() >= MAX_CARRIED;
         let known = self.scatters.shares.contains_key(&key);
-        if full || known || scatter.hops > MAX_HOPS || self.seat().is_none() {
+        let unfit = full || known || scatter.hops > MAX_HOPS || self.seat().is_none();
+        if unfit || objection.is_some() {
             if full {
                 self.event(Event::Full("scatters"));
             }
@@ -156,6 +161,33 @@ impl Ring {
             return;
         }
         self.carry(now, Some(from), scatter);
+    }
+
+    /// Why a scatter that came by this link does not count (R7). The origin sends it again, so it may
+    /// come ahead of the news of its sender.
+    fn objection_to(&self, from: LinkId, scatter: &Scatter) -> Option<&'static str> {
+        let link = self.links.get(from)?;
+        if !self.config.rules.prove {
+            return None;
+        }
+        let carries = matches!(link.purpose, Purpose::Ring | Purpose::Chord);
+        let live = self.list.live(&link.peer.name);
+        if link.own || !carries {
+            Some("it came by a link that carries none")
+        } else if !link.proved || live.is_none_or(|r| r.instance != link.peer.instance) {
+            Some("the sender is no live member")
+        } else if !self.is_live_instance(scatter.id.origin) {
+            Some("its origin is no live member")
+        } else {
+            None
+        }
+    }
+
+    fn sender(&self, parent: Option<LinkId>, origin: Instance) -> Option<Sender> {
+        let link = self.links.get(parent?)?;
+        let (name, at) = (link.peer.name.clone(), link.from.clone());
+        let origin = self.live_named(origin).unwrap_or(&name).clone();
+        Some(Sender { origin, name, at })
     }
 
     /// Acts, hands the parts on, and waits for them.
@@ -172,7 +204,7 @@ impl Ring {
         if scatter.only.is_empty() || scatter.only.contains(&self.config.name) {
             let name = self.config.name.clone();
             let answer = match &scatter.naming {
-                None => self.act(&scatter),
+                None => self.act(&scatter, parent),
                 Some(naming) => self.consent(naming, parent),
             };
             match answer {
@@ -191,7 +223,7 @@ impl Ring {
     }
 
     /// Lets the daemon act on it once; gives the answer if it is known already.
-    fn act(&mut self, scatter: &Scatter) -> Option<Payload> {
+    fn act(&mut self, scatter: &Scatter, parent: Option<LinkId>) -> Option<Payload> {
         let ScatterId { origin, sequence } = scatter.id;
         if self.scatters.windows.len() >= MAX_ORIGINS
             && !self.scatters.windows.contains_key(&origin)
@@ -201,7 +233,8 @@ impl Ring {
         let window = self.scatters.windows.entry(origin).or_default();
         if window.enter(sequence) {
             let (id, payload, hops) = (scatter.id, scatter.payload.clone(), scatter.hops);
-            self.outputs.push_back(Output::Deliver { id, payload, hops });
+            let sender = self.sender(parent, origin);
+            self.outputs.push_back(Output::Deliver { id, payload, hops, sender });
             return None;
         }
         window.answers.get(&sequence).cloned()
@@ -253,10 +286,22 @@ impl Ring {
                         ..scatter.clone()
                     };
                     share.children.insert(link, names);
+                    self.introduce(link, scatter.id.origin);
                     self.send(link, RingMessage::Scatter(part));
                 }
             }
             begin = end;
+        }
+    }
+
+    /// News travels along the ring; a scatter overtakes it on a chord. So the record of an origin that
+    /// may be new goes ahead.
+    fn introduce(&mut self, link: LinkId, origin: Instance) {
+        let chord = self.links.get(link).is_some_and(|link| link.purpose == Purpose::Chord);
+        let quiet = self.now - self.list_changed >= self.config.timing.settle;
+        let record = self.live_named(origin).and_then(|name| self.list.get(name)).cloned();
+        if let Some(record) = record.filter(|_| chord && !quiet) {
+            self.send(link, RingMessage::Update { records: vec![record] });
         }
     }
 

@@ -121,6 +121,7 @@ impl Ring {
             self.instance_changed(now, &name, peer);
         }
         self.review_sheet(&name);
+        self.review_proofs(&name);
         if name == self.config.name {
             return;
         }

@@ -41,7 +41,7 @@ impl Ring {
 
     /// Whether a neighbour is silent for so long that it shall get no new work.
     pub fn is_suspect(&self, name: &DaemonName) -> bool {
-        self.links.iter().any(|(_, link)| link.suspected && link.peer.name == *name)
+        self.links.iter().any(|(_, link)| link.suspected && link.proved && link.peer.name == *name)
     }
 
     /// Links and attempts to connect, for the bound on descriptors.

@@ -9,6 +9,7 @@
 pub mod feed;
 pub mod format;
 pub mod gate;
+pub mod hostlabel;
 pub mod inflow;
 pub mod input;
 pub mod leaf;

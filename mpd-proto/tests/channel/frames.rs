@@ -171,6 +171,8 @@ proptest! {
         let (texts, end) = hear(&mut handshake().bob.opener, &bytes, chunk);
         prop_assert!(texts.is_empty() && end.is_err());
         tell_responder(&mut daemon(BOB), &bytes);
-        tell_initiator(&mut initiator(opening()), &bytes);
+        let mut alice = initiator(opening());
+        initiator_said(&mut alice);
+        tell_initiator(&mut alice, &bytes);
     }
 }

@@ -83,6 +83,7 @@ fn responder_said(machine: &mut Responder) -> Said {
         match output {
             ResponderOutput::Send(flight) => said.sent.extend_from_slice(&flight),
             ResponderOutput::FindManager(manager) => said.wanted_manager = Some(manager),
+            ResponderOutput::Admit(_) => machine.admit(true, &SystemRandom::new()),
             ResponderOutput::PassOn { hello, .. } => said.passed_on = Some(hello.to_vec()),
             ResponderOutput::Established(established) => said.established = Some(established),
             ResponderOutput::Close(error) => said.closed = Some(error),

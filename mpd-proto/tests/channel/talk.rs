@@ -139,6 +139,7 @@ fn whoever_meets_silence_is_told_the_id_of_the_own_key() {
     assert!(error.to_string().contains(&naive::id(&KEY)), "{error}");
 
     let mut alice = initiator(opening());
+    initiator_said(&mut alice);
     tell_initiator(&mut alice, &[0; 111]);
     alice.peer_closed();
     assert_eq!(initiator_said(&mut alice).closed, Some(HandshakeError::Closed));
@@ -179,5 +180,6 @@ fn a_refusal_is_read_and_made_printable_and_a_forged_one_is_not_believed() {
     let forged = naive::refusal(&OTHER_KEY, &m1, 3, b"go away");
     assert_eq!(tell_initiator(&mut alice, &forged).closed, Some(HandshakeError::Stranger));
     let mut alice = initiator(opening());
+    initiator_said(&mut alice);
     assert_eq!(tell_initiator(&mut alice, &refusal).closed, Some(HandshakeError::Stranger));
 }

@@ -47,6 +47,8 @@ fn product_handshake(v: &Vectors) -> Handshake {
 
     let m1 = initiator_said(&mut alice).sent;
     bob.receive(&m1, &random_r);
+    assert!(matches!(bob.poll_output(), Some(ResponderOutput::Admit(_))));
+    bob.admit(true, &random_r);
     let m2 = responder_said(&mut bob).sent;
     let said = tell_initiator(&mut alice, &m2);
     let m3 = said.sent;

@@ -6,6 +6,7 @@
 //! manager or other daemon can close its own connection, never the daemon.
 
 mod door;
+mod guests;
 mod jobs;
 mod membership;
 mod names;
@@ -30,14 +31,17 @@ use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, oom, priority, tree};
+use mpd_proto::Time;
 use nix::fcntl::Flock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
 use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 use crate::cli::Cli;
 use crate::daemon::door::{Door, PER_TURN};
+use crate::daemon::guests::Guests;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::{Hands, Membership};
 use crate::daemon::names::Names;
@@ -47,6 +51,7 @@ use crate::start::READY;
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const PORT: Token = Token(2);
+const GUESTS: Token = Token(3);
 
 /// How long a door rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -54,6 +59,7 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
+    keep_owner_of_files();
     // Whole lists of members go to those who enter, and leave no holes behind.
     mpd_io::part_large_blocks();
     let descriptor = if cli.private { 4 } else { 3 };
@@ -92,6 +98,8 @@ struct Daemon {
     clock: Clock,
     signals: Signals,
     listening: Option<Listening>,
+    /// In a private ring.
+    guests: Option<Guests>,
     peers: Peers,
     jobs: Jobs,
     /// None in a private ring of one.
@@ -143,6 +151,7 @@ impl Daemon {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
         raise_descriptor_limit();
+        lift_cpu_limit();
         priority::of_a_server();
         let is_readier = |ours| ours > oom::OF_ROOTS_DAEMON;
         if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_readier) {
@@ -171,10 +180,9 @@ impl Daemon {
             membership = Some(ring);
             jobs.adopt_records(clock.now());
         }
-        if cli.private {
-            let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
-            peers.add_owner(poll.registry(), Conn::new(stream)?, clock.now())?;
-        }
+        let guests =
+            cli.owner.map(|owner| begin_private(cli, owner, &poll, &mut peers, clock.now()));
+        let guests = guests.transpose()?;
         std::env::set_current_dir("/")?;
         let listening = serving;
         Ok(Self {
@@ -182,6 +190,7 @@ impl Daemon {
             clock,
             signals,
             listening,
+            guests,
             peers,
             jobs,
             membership,
@@ -221,6 +230,7 @@ impl Daemon {
     fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
             LISTENER => self.listening.iter_mut().for_each(|l| l.door.knock()),
+            GUESTS => self.guests.iter_mut().for_each(|g| g.door().knock()),
             SIGNALS => self.signalled = true,
             PORT => self.membership.iter_mut().for_each(Membership::knock),
             Token(number) if number >= net::FIRST_TOKEN => {
@@ -265,6 +275,11 @@ impl Daemon {
     /// Managers that were started here, and what is to be said to managers.
     fn tell_managers(&mut self) {
         self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
+        if let (Some(guests), false) = (&mut self.guests, self.peers.has_owner()) {
+            for errand in guests.see_off(&self.jobs) {
+                self.peers.tell_manager(errand);
+            }
+        }
         let Some(membership) = &mut self.membership else {
             let named = self.names.serve(self.clock.now(), &mut self.jobs);
             for errand in named.into_iter().chain(spawns::serve(&mut self.jobs)) {
@@ -285,7 +300,9 @@ impl Daemon {
     fn wait(&self) -> Option<Duration> {
         let membership = self.membership.as_ref();
         let consoles = self.listening.as_ref().map(|l| &l.door);
-        let doors = || consoles.into_iter().chain(membership.map(|m| m.port().door()));
+        let guests = self.guests.as_ref().map(Guests::waiting);
+        let port = membership.map(|m| m.port().door());
+        let doors = || [consoles, guests, port].into_iter().flatten();
         if doors().any(Door::has_work)
             || self.peers.has_work()
             || membership.is_some_and(Membership::has_work)
@@ -324,6 +341,7 @@ impl Daemon {
 
     fn accept(&mut self) {
         self.accept_consoles();
+        self.accept_guests();
         if let Some(membership) = &mut self.membership {
             membership.accept(self.poll.registry(), self.clock.now());
         }
@@ -336,12 +354,46 @@ impl Daemon {
             let now = self.clock.now();
             let Some((stream, _)) = door.next(now, || listener.accept()) else { return };
             let registry = self.poll.registry();
-            let added = Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, now));
+            let added =
+                Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, false, now));
             if let Err(e) = added {
                 log::warn!("cannot serve a connection: {e}");
             }
         }
     }
+
+    /// The same for consoles of a private ring.
+    fn accept_guests(&mut self) {
+        let Some(guests) = &mut self.guests else { return };
+        for _ in 0..PER_TURN {
+            let now = self.clock.now();
+            let Some(stream) = guests.next(now) else { return };
+            let registry = self.poll.registry();
+            let added =
+                Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, true, now));
+            if let Err(e) = added {
+                log::warn!("cannot serve a console: {e}");
+            }
+        }
+    }
+}
+
+/// Takes the connection of the mpirun `owner`, and opens the door for consoles of its ring.
+fn begin_private(
+    cli: &Cli,
+    owner: u32,
+    poll: &Poll,
+    peers: &mut Peers,
+    now: Time,
+) -> Result<Guests> {
+    let guests = Guests::of(owner, cli.listed.as_deref());
+    if let Some(fd) = guests.listener() {
+        poll.registry().register(&mut SourceFd(&fd), GUESTS, Interest::READABLE)?;
+    }
+    let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
+    let owner = (owner, guests.are_let_in());
+    peers.add_owner(poll.registry(), Conn::new(stream)?, owner, now)?;
+    Ok(guests)
 }
 
 impl Listening {
@@ -368,6 +420,22 @@ fn descriptor_limit() -> u64 {
 }
 
 /// Every rank costs its manager descriptors: the hard limit is ours to use. Ranks get the user's.
+/// The limit of CPU time of the user's shell is for programs, and for those ranks get it by their job's specification.
+pub(crate) fn lift_cpu_limit() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_CPU).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
+    // Above a hard limit only root comes.
+    if setrlimit(Resource::RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+        let _ = setrlimit(Resource::RLIMIT_CPU, hard, hard);
+    }
+    mpd_io::ignore_signal(libc::SIGXCPU);
+}
+
+/// Takes from the mask of file modes what it takes from the owner: what the daemon makes, it has to use.
+fn keep_owner_of_files() {
+    let all = umask(Mode::from_bits_truncate(0o077));
+    umask(all & Mode::from_bits_truncate(0o077));
+}
+
 pub(crate) fn raise_descriptor_limit() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mpd_proto::message::{NameAnswer, NameWish};
-use mpd_proto::ring::{Claim, Lock, MAX_CLAIMS, NameKey};
+use mpd_proto::ring::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
 use mpd_proto::{JobId, Time};
 
 use crate::daemon::jobs::{Jobs, Wish};
@@ -97,7 +97,9 @@ impl Names {
             return NameAnswer::Taken;
         }
         let full = (self.claims.len() >= MAX_CLAIMS).then_some("too many names");
-        if let Some(problem) = claim.problem().or(full) {
+        let share = claim.is_within_share(self.claims.values());
+        let share = (!share).then_some(TOO_MANY_OF_JOB);
+        if let Some(problem) = claim.problem().or(share).or(full) {
             return NameAnswer::Failed(problem.to_owned());
         }
         self.claims.insert(claim.name.clone(), claim);

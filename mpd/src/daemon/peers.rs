@@ -13,11 +13,12 @@ use mio::{Interest, Registry, Token};
 use mpd_io::clock::wall;
 use mpd_io::conn::{Conn, Filled};
 use mpd_proto::frame::{self, Kind};
-use mpd_proto::job::{JobSpec, MAX_SPEC};
+use mpd_proto::job::{JobSpec, MAX_SPEC, Notice};
 use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, Phase, RingRequest, Span, VERSION};
 use mpd_proto::{JobId, Time};
 use nix::unistd::geteuid;
 
+use crate::daemon::guests;
 use crate::daemon::jobs::{Jobs, Spawn, Submission};
 use crate::daemon::membership::{Announcement, Errand, Hands, Membership};
 use crate::daemon::placement::{self, Plan};
@@ -55,9 +56,35 @@ enum State {
     Manager(JobId),
 }
 
+/// Which way a connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By the socket of the run directory.
+    Standing,
+    /// Inherited, from the mpirun that a private ring is for: this process.
+    Owner(u32),
+    /// By the socket of a private ring, from this process.
+    Guest(u32),
+}
+
+impl Way {
+    /// The process that a job in a private ring is named by.
+    const fn console(self) -> Option<u32> {
+        match self {
+            Self::Standing => None,
+            Self::Owner(pid) | Self::Guest(pid) => Some(pid),
+        }
+    }
+
+    const fn is_guest(self) -> bool {
+        matches!(self, Self::Guest(_))
+    }
+}
+
 #[derive(Debug)]
 struct Peer {
     conn: Conn,
+    way: Way,
     state: State,
     since: Time,
 }
@@ -69,6 +96,8 @@ pub(crate) struct Peers {
     peers: BTreeMap<usize, Peer>,
     /// The mpirun that a private ring is for, until its job has it.
     owner: Option<usize>,
+    /// Whether a debugger would find its job.
+    findable: bool,
     next: usize,
     ready: BTreeSet<usize>,
 }
@@ -91,39 +120,51 @@ impl Peers {
             most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
             peers: BTreeMap::new(),
             owner: None,
+            findable: true,
             next: 0,
             ready: BTreeSet::new(),
         }
     }
 
-    /// Takes a fresh connection.
-    pub(crate) fn add(&mut self, registry: &Registry, conn: Conn, now: Time) -> io::Result<()> {
+    /// Takes a fresh connection, `guest` if it came by the socket of a private ring.
+    pub(crate) fn add(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        guest: bool,
+        now: Time,
+    ) -> io::Result<()> {
         let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
         if consoles >= self.most_consoles {
             return Err(io::Error::other("too many connections"));
         }
-        let uid = conn.peer()?.uid();
+        let peer = conn.peer()?;
+        let uid = peer.uid();
         if uid != geteuid().as_raw() {
             return Err(io::Error::other(format!("uid {uid} is not ours")));
         }
-        self.insert(registry, conn, State::ExpectOpening, now).map(|_| ())
+        let way = if guest { Way::Guest(peer.pid().unsigned_abs()) } else { Way::Standing };
+        self.insert(registry, (conn, way), State::ExpectOpening, now).map(|_| ())
     }
 
-    /// Takes the connection of the mpirun that this private daemon is for.
+    /// Takes the connection of the mpirun that this private daemon is for, the process `pid`. Consoles find
+    /// the ring if it is `findable`.
     pub(crate) fn add_owner(
         &mut self,
         registry: &Registry,
         conn: Conn,
+        (pid, findable): (u32, bool),
         now: Time,
     ) -> io::Result<()> {
-        self.owner = Some(self.insert(registry, conn, State::Owner, now)?);
+        self.findable = findable;
+        self.owner = Some(self.insert(registry, (conn, Way::Owner(pid)), State::Owner, now)?);
         Ok(())
     }
 
     fn insert(
         &mut self,
         registry: &Registry,
-        conn: Conn,
+        (conn, way): (Conn, Way),
         state: State,
         now: Time,
     ) -> io::Result<usize> {
@@ -131,7 +172,7 @@ impl Peers {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
         self.next += 1;
-        self.peers.insert(token, Peer { conn, state, since: now });
+        self.peers.insert(token, Peer { conn, way, state, since: now });
         self.ready.insert(token);
         Ok(token)
     }
@@ -161,7 +202,8 @@ impl Peers {
     /// Listens to the managers that were started.
     pub(crate) fn welcome_managers(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
         for (job, conn) in jobs.take_connections() {
-            if let Err(e) = self.insert(registry, conn, State::Manager(job.clone()), now) {
+            let came = (conn, Way::Standing);
+            if let Err(e) = self.insert(registry, came, State::Manager(job.clone()), now) {
                 log::error!("cannot listen to the manager of job {job}: {e}");
                 jobs.manager_closed(&job);
             }
@@ -225,20 +267,27 @@ impl Peers {
                         ring.ask(&mut Hands { registry, jobs, now }, token, request);
                     }
                     None => {
-                        peer.refuse("this daemon serves one mpirun and is in no ring".into());
+                        let (replies, errands) = guests::answer(jobs, request);
+                        replies.iter().for_each(|reply| peer.conn.send(reply));
+                        peer.state = State::Leaving;
                         self.peers.insert(token, peer);
                         self.ready.insert(token);
+                        errands.into_iter().for_each(|errand| self.tell_manager(errand));
                     }
                 },
-                (Verdict::HandOver(submission), _) => {
+                (Verdict::HandOver(mut submission), _) => {
+                    if !self.findable {
+                        submission.hold_nothing();
+                    }
                     let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
                     let hands = Hands { registry, jobs, now };
-                    let result = submit(hands, ring.as_deref_mut(), &peer.conn, &submission);
+                    let result = submit(hands, ring.as_deref_mut(), &peer, &submission);
                     if let Err(problem) = result {
                         log::warn!("job refused: {problem:#}");
                         let problem = format!("{problem:#}");
                         peer.conn.send(&ConsoleReply::Refused { problem });
-                        let inserted = self.insert(registry, peer.conn, State::Leaving, now);
+                        let came = (peer.conn, peer.way);
+                        let inserted = self.insert(registry, came, State::Leaving, now);
                         if self.owner == Some(token) {
                             self.owner = inserted.ok();
                         }
@@ -286,22 +335,23 @@ impl Peers {
 fn submit(
     mut hands: Hands<'_>,
     ring: Option<&mut Membership>,
-    console: &Conn,
+    console: &Peer,
     submission: &Submission,
 ) -> anyhow::Result<()> {
     let (jobs, spec) = (&mut hands.jobs, &submission.spec);
     let began_us = wall();
-    let Plan { shares, notices } = match &ring {
+    let Plan { shares, mut notices } = match &ring {
         Some(ring) => ring.place(spec)?,
         None if spec.adopted => placement::adopted(jobs.name(), None)?,
         None => placement::alone(jobs.name(), spec)?,
     };
     let took_us = wall().saturating_sub(began_us);
     let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
-    let launch = jobs.plan(spec, shares)?;
+    notices.extend(submission.notice.clone().map(Notice::major));
+    let launch = jobs.plan(jobs.new_id(console.way.console())?, spec, shares)?;
     let announcement = Announcement::new(&launch, spec.trace)?;
     let spans = spec.trace.then_some(placement).into_iter().collect();
-    jobs.start_root(&launch, console, submission, (notices, spans))?;
+    jobs.start_root(&launch, &console.conn, submission, (notices, spans))?;
     if let (Some(ring), Some(announcement)) = (ring, announcement) {
         ring.announce(&mut hands, announcement);
     }
@@ -417,6 +467,9 @@ impl Peer {
                 "this daemon speaks version {VERSION} and you speak {version}: use the programs that were installed with it"
             ));
         }
+        if self.way.is_guest() {
+            guests::check(&opening)?;
+        }
         match opening {
             Opening::Submit { spec_bytes, .. } => {
                 let wanted = spec_bytes as usize;
@@ -443,6 +496,9 @@ impl Peer {
     fn submit(&mut self, encoded: Vec<u8>) -> Result<Option<Verdict>, String> {
         let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
         spec.check().map_err(|e| e.to_string())?;
+        if self.way.is_guest() {
+            guests::check_job(&spec)?;
+        }
         let (Some(stdout), Some(stderr)) =
             (self.conn.take_descriptor(), self.conn.take_descriptor())
         else {
@@ -456,6 +512,12 @@ impl Peer {
                 _ => return Err("the console passed no process to be adopted".into()),
             },
         };
-        Ok(Some(Verdict::HandOver(Box::new(Submission { spec, encoded, outputs, adopted }))))
+        Ok(Some(Verdict::HandOver(Box::new(Submission {
+            spec,
+            encoded,
+            outputs,
+            adopted,
+            notice: None,
+        }))))
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
 use mpd_proto::RankSet;
 use mpd_proto::frame;
-use mpd_proto::job::{JobSpec, Share, Shares};
+use mpd_proto::job::{JobSpec, Notice, Share, Shares};
 use mpd_proto::message::Placing;
 use mpd_proto::placement::spawn::{SpawnPlaced, SpawnWish, place_spawn};
 use mpd_proto::placement::{Candidate, PlacedHost, place};
@@ -21,7 +21,7 @@ const ROOM_FOR_REST: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) shares: Shares,
-    pub(crate) notices: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// A place for every rank among the live members of the ring.

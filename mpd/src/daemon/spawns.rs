@@ -31,7 +31,7 @@ fn answers(name: &str, spawn: Spawn) -> Vec<Errand> {
 #[cfg(test)]
 mod tests {
     use mpd_proto::RankSet;
-    use mpd_proto::job::{JobKey, Share, Shares};
+    use mpd_proto::job::{Cookie, JobKey, Share, Shares};
     use mpd_proto::message::{Launch, Placing};
     use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
     use mpd_proto::ring::{DaemonName, Instance};
@@ -82,7 +82,7 @@ mod tests {
         let launch = Launch {
             job: "1@h1".parse().unwrap(),
             key: JobKey::from_bytes([1; 32]),
-            cookie: "c".into(),
+            cookie: Cookie::from_bytes([2; 16]),
             kvsname: "k".into(),
             tmpdir: "/tmp".into(),
             shares: Shares::new((1..=3).map(share).collect(), 3).unwrap(),

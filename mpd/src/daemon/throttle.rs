@@ -1,8 +1,10 @@
-//! Warnings that others can cause as often as they like: some each minute are logged, the rest counted.
+//! Lines of the log that others can cause as often as they like: some each minute are written, the rest
+//! counted. The count is written when the minute is over.
 
 use std::fmt;
 use std::time::Duration;
 
+use log::Level;
 use mpd_proto::Time;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -20,27 +22,43 @@ pub(crate) struct Throttle {
 impl Throttle {
     /// Logs `warning` if there were not too many of them this minute.
     pub(crate) fn warn(&mut self, now: Time, warning: fmt::Arguments<'_>) {
-        let (is_logged, left_out) = self.count(now);
+        self.log(now, Level::Warn, warning);
+    }
+
+    /// Logs `line` if there were not too many of them this minute.
+    pub(crate) fn log(&mut self, now: Time, level: Level, line: fmt::Arguments<'_>) {
+        self.turn(now);
+        let level = if self.count(now) { level } else { Level::Debug };
+        log::log!(level, "{line}");
+    }
+
+    /// When [`Throttle::turn`] has something to say.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.began.filter(|_| self.count > MOST).map(|began| began + MINUTE)
+    }
+
+    /// Says how many lines were left out, if the minute is over.
+    pub(crate) fn turn(&mut self, now: Time) {
+        let left_out = self.left_out(now);
         if left_out > 0 {
-            log::warn!("{left_out} more warnings like the following were left out");
-        }
-        if is_logged {
-            log::warn!("{warning}");
-        } else {
-            log::debug!("{warning}");
+            log::warn!("{left_out} more lines like those before were left out within a minute");
         }
     }
 
-    /// Whether this one is to be logged, and how many were not since the last that was.
-    fn count(&mut self, now: Time) -> (bool, u32) {
-        let mut left_out = 0;
-        if self.began.is_none_or(|began| now.since(began) >= MINUTE) {
-            left_out = self.count.saturating_sub(MOST);
-            self.began = Some(now);
-            self.count = 0;
+    /// How many were not written in the minute that is over; a new one begins.
+    fn left_out(&mut self, now: Time) -> u32 {
+        if self.began.is_none_or(|began| now.since(began) < MINUTE) {
+            return 0;
         }
+        self.began = None;
+        std::mem::take(&mut self.count).saturating_sub(MOST)
+    }
+
+    /// Whether this one is to be written.
+    fn count(&mut self, now: Time) -> bool {
+        self.began.get_or_insert(now);
         self.count = self.count.saturating_add(1);
-        (self.count <= MOST, left_out)
+        self.count <= MOST
     }
 }
 
@@ -53,9 +71,14 @@ mod tests {
         let mut throttle = Throttle::default();
         let begin = Time::ZERO + MINUTE;
         let logged =
-            |throttle: &mut Throttle, now| (0..1_000).filter(|_| throttle.count(now).0).count();
+            |throttle: &mut Throttle, now| (0..1_000).filter(|_| throttle.count(now)).count();
+        assert_eq!(throttle.next_deadline(), None);
         assert_eq!(logged(&mut throttle, begin), 20);
-        assert_eq!(throttle.count(begin + MINUTE), (true, 980));
-        assert_eq!(logged(&mut throttle, begin + MINUTE), 19);
+        let over = begin + MINUTE;
+        assert_eq!(throttle.next_deadline(), Some(over));
+        assert_eq!(throttle.left_out(begin), 0, "the minute is not over");
+        assert_eq!(throttle.left_out(over), 980);
+        assert_eq!((throttle.left_out(over), throttle.next_deadline()), (0, None), "said once");
+        assert_eq!(logged(&mut throttle, over), 20);
     }
 }

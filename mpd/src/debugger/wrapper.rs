@@ -47,6 +47,8 @@ fn become_program(words: &[OsString], connection: Option<OwnedFd>) -> Result<Exi
             command.env_remove(PMI_VARIABLE);
         }
     }
+    // The program is to find closed what we found so.
+    mpd_io::close_standard(mpd_io::closed_at_start());
     let error = command.exec();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }

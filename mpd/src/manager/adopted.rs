@@ -115,12 +115,15 @@ impl Process {
         self.clients.insert(RANK, client);
         self.answering.push(RANK);
         // That it called for us is use of PMI, whatever it says next.
-        self.tell(Input::Initialized(RANK));
+        self.post(Input::Initialized(RANK));
         Ok(())
     }
 
-    /// Looks whether it has ended.
+    /// Looks whether it has ended, after an event that says so.
     pub(super) fn look_after_adopted(&mut self) {
+        if !std::mem::take(&mut self.adoption.ended) {
+            return;
+        }
         let adopted = self.clients.get(RANK).and_then(Client::adopted);
         if adopted.is_some_and(|adopted| adopted.pidfd.is_over()) {
             // What it said last counts: it may have finalized just before.
@@ -137,7 +140,7 @@ impl Process {
         self.timers.stop(super::Timer::PmiLost(RANK));
         self.end_span(Phase::Run, Some(RANK));
         // Its code is its parent's. Whether it ended as it should shows in whether it finalized.
-        self.tell(Input::Exited(RANK, RankEnd::Exited(0)));
+        self.post(Input::Exited(RANK, RankEnd::Exited(0)));
     }
 
     /// Whether the process is still there, so that the job is.

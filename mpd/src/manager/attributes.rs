@@ -76,7 +76,7 @@ impl Process {
         }
         world.attributes.rings.insert(rank, ticket);
         self.begin_span(Part::Fence, None);
-        self.tell(Input::EnteredFence(rank));
+        self.post(Input::EnteredFence(rank));
     }
 
     /// All ranks of a world have arrived.

@@ -98,6 +98,14 @@ pub(crate) enum Held {
     Adopted(Adopted),
 }
 
+impl Held {
+    /// What whoever writes to the rank's pipes is doing.
+    pub(crate) fn writer(&self) -> Writer {
+        let Self::Child(pid) = self else { return Writer::Waits };
+        usage::ready(*pid).map_or(Writer::Waits, Writer::Ready)
+    }
+}
+
 /// One rank.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -282,30 +290,30 @@ impl Client {
         Ok(())
     }
 
-    /// What whoever writes to its pipes is doing.
-    pub(crate) fn writer(&self) -> Writer {
-        let Some(Held::Child(pid)) = &self.process else { return Writer::Waits };
-        usage::ready(*pid).map_or(Writer::Waits, Writer::Ready)
-    }
-
     /// Sends `signal` to the process group of the rank, if its leader has not been reaped: until then
     /// the group's number is its own.
-    pub(crate) fn signal(&self, signal: i32) {
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
         match &self.process {
-            Some(Held::Child(pid)) => drop(send_to_group(*pid, signal)),
-            Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
-            None => {}
+            Some(Held::Child(pid)) => send_to_group(*pid, signal),
+            Some(Held::Adopted(adopted)) => adopted.signal(signal),
+            None => Ok(()),
         }
     }
 
     /// Sends `signal` to the rank's own process alone, if it has not been reaped.
-    pub(crate) fn signal_alone(&self, signal: i32) {
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn signal_alone(&self, signal: i32) -> io::Result<()> {
         match &self.process {
             // Its process is the watcher, which takes none.
-            Some(Held::Child(pid)) if self.watcher.is_some() => drop(send_to_group(*pid, signal)),
-            Some(Held::Child(pid)) => drop(send(*pid, signal)),
-            Some(Held::Adopted(adopted)) => drop(adopted.signal(signal)),
-            None => {}
+            Some(Held::Child(pid)) if self.watcher.is_some() => send_to_group(*pid, signal),
+            Some(Held::Child(pid)) => send(*pid, signal),
+            Some(Held::Adopted(adopted)) => adopted.signal(signal),
+            None => Ok(()),
         }
     }
 }

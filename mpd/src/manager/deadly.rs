@@ -5,12 +5,16 @@
 //! nobody's. Who survives the signal notices nothing: it is not stopped, nor is anything below it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use mpd_io::signals::takes_effect;
-use mpd_io::tree::{self, Stopped};
+use mpd_io::tree::{self, Dead, Stopped};
 use mpd_proto::Time;
+use mpd_proto::job::RankEnd;
+use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
+use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid};
 
 use super::{Process, Timer};
@@ -21,6 +25,12 @@ const INTERVAL: Duration = Duration::from_millis(2);
 
 /// How long a signal waits because not everything is stopped and noted. A kill waits that long for each.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long processes that refuse the kill may take to end: a control group may kill them, and `sudo` ends after its child.
+const IMMUNE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Most processes that a message names.
+const MAX_NAMED: usize = 8;
 
 /// Whom of a rank a signal is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +50,10 @@ pub(super) struct Deadly {
     stopped: Stopped,
     /// Whoever is found is killed.
     kills: bool,
+    /// When killing began.
+    since: Time,
+    /// Processes that cannot be killed. The user has been told.
+    survivors: BTreeSet<Pid>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,9 +84,11 @@ impl Deadly {
         self.kills || self.due.contains(&Due::Kill)
     }
 
-    /// To be asked when there is no child. True once.
-    pub(super) fn all_are_gone(&mut self) -> bool {
-        std::mem::take(&mut self.kills)
+    /// To be asked when no child is left to reap. Whether no child is left that can be killed; true once.
+    pub(super) fn all_are_gone(&mut self, dead: Dead) -> bool {
+        let left = || tree::children(Pid::this()).iter().any(|pid| !self.survivors.contains(pid));
+        let are_gone = dead == Dead::NoChildren || !self.survivors.is_empty() && !left();
+        are_gone && std::mem::take(&mut self.kills)
     }
 
     /// A process is about to be reaped.
@@ -106,7 +122,8 @@ impl Process {
                 self.stop_doomed(signal, whom);
             }
             if self.deadly.stopped.is_empty() {
-                return self.send(signal, whom);
+                let refused = self.send(signal, whom);
+                return self.tell_refused(signal, &refused);
             }
             self.begin_stop();
         }
@@ -140,6 +157,7 @@ impl Process {
     fn begin_stop(&mut self) {
         // One that is at work is a descendant, too. The next one finds what it would have.
         self.shm_helper = None;
+        self.alone.pause();
         self.deadly.step = Step::Stop(self.now() + PATIENCE);
     }
 
@@ -163,11 +181,26 @@ impl Process {
             }
         };
         if self.deadly.kills {
-            tree::kill_children(|_| false);
+            let immune = tree::kill_children(|pid| self.deadly.survivors.contains(&pid));
+            self.give_up(immune);
             self.timers.set(Timer::Deadly, now + INTERVAL);
             self.reap();
         } else if let Some(at) = next {
             self.timers.set(Timer::Deadly, at);
+        }
+    }
+
+    /// The manager does not wait longer for processes that have become another user's.
+    fn give_up(&mut self, immune: Vec<Pid>) {
+        if immune.is_empty() || self.now() < self.deadly.since + IMMUNE_PATIENCE {
+            return;
+        }
+        self.post(Input::LeftRunning(names_of(&immune)));
+        for pid in immune {
+            self.deadly.survivors.insert(pid);
+            if let Some(rank) = self.by_pid.remove(&pid) {
+                self.bury(rank, Some(RankEnd::Lost));
+            }
         }
     }
 
@@ -195,12 +228,14 @@ impl Process {
 
     fn do_what_is_due(&mut self) {
         let mut continues = false;
+        let mut refused = Vec::new();
         while let Some(due) = self.deadly.due.pop_front() {
             match due {
-                Due::Signal(signal, whom) => self.send(signal, whom),
+                Due::Signal(signal, whom) => refused.push((signal, self.send(signal, whom))),
                 Due::Continue => continues = true,
                 Due::Kill => {
                     self.deadly.kills = true;
+                    self.deadly.since = self.now();
                     self.tidy.note();
                     if let Some(group) = &self.cgroup {
                         group.kill();
@@ -216,16 +251,55 @@ impl Process {
             tree::continue_descendants();
             self.continue_adopted();
         }
-    }
-
-    fn send(&self, signal: i32, whom: Whom) {
-        for (_, client) in self.clients.started() {
-            match whom {
-                Whom::Group => client.signal(signal),
-                Whom::Process => client.signal_alone(signal),
-            }
+        // The answer may be another signal: this is last.
+        for (signal, processes) in refused {
+            self.tell_refused(signal, &processes);
         }
     }
+
+    /// Returns the ranks that have become another user's: the kernel refuses to signal them.
+    fn send(&self, signal: i32, whom: Whom) -> Vec<Pid> {
+        let mut refused = Vec::new();
+        for (_, client) in self.clients.started() {
+            let sent = match whom {
+                Whom::Group => client.signal(signal),
+                Whom::Process => client.signal_alone(signal),
+            };
+            if let Err(e) = sent
+                && e.kind() == ErrorKind::PermissionDenied
+                && let Some(pid) = client.child()
+                && tree::lives(pid)
+            {
+                refused.push(pid);
+            }
+        }
+        refused
+    }
+
+    /// A request to end that a rank cannot receive would otherwise have no effect, and nobody would know why.
+    fn tell_refused(&mut self, signal: i32, processes: &[Pid]) {
+        if !processes.is_empty() && asks_to_end(signal) {
+            let name = Signal::try_from(signal).map_or("the signal", Signal::as_str);
+            let problem = format!("cannot send {name} to {}", names_of(processes));
+            self.post(Input::SignalRefused(problem));
+        }
+    }
+}
+
+/// Whether a signal asks a program to end.
+fn asks_to_end(signal: i32) -> bool {
+    matches!(signal, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM)
+}
+
+/// Processes as a message names them.
+fn names_of(processes: &[Pid]) -> String {
+    let names: Vec<String> =
+        processes.iter().take(MAX_NAMED).map(|&pid| tree::describe(pid)).collect();
+    let more = match processes.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl Process {
         for rank in here {
             if self.clients.get_mut(rank).is_some_and(|client| !client.command(line)) {
                 let text = format!("rank {rank}: its debugger takes no commands");
-                self.tell(Input::Notice(text));
+                self.post(Input::Notice(text));
             }
         }
     }
@@ -128,11 +128,11 @@ impl Process {
             if let Err(e) = self.reconnect(rank) {
                 let problem = mpd_io::logging::plain(&e);
                 let text = format!("rank {rank}: its program will not find PMI: {problem}");
-                self.tell(Input::Notice(text));
+                self.post(Input::Notice(text));
             }
         }
         self.take_names_back();
-        self.tell(Input::Restarted);
+        self.post(Input::Restarted);
     }
 
     /// A new PMI session for the next run of a rank's program.

@@ -6,7 +6,7 @@ use mpd_io::logging::plain;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::Rank;
-use mpd_proto::job::Failure;
+use mpd_proto::job::{Failure, RankEnd};
 use mpd_proto::manager::Input;
 use mpd_proto::message::Phase;
 use mpd_proto::stdio::Stream;
@@ -41,9 +41,8 @@ impl Process {
     fn note_client_event(&mut self, rank: Rank, end: End, event: &Event) {
         let Some(client) = self.clients.get_mut(rank) else { return };
         match end {
-            End::Watcher => self.hear_watcher(rank),
-            End::Stdin if client.driver.is_some() => client.flush_commands(),
-            End::Stdin => self.feed_one(Receiver::Rank(rank)),
+            End::Watcher => self.clients.note_reporting(rank),
+            End::Stdin => self.clients.note_hungry(rank),
             End::Output(stream) => {
                 let source = &mut client.sources[stream.index()];
                 source.ready = true;
@@ -61,41 +60,87 @@ impl Process {
         }
     }
 
-    /// Control first, then PMI, then output; then what is due.
+    /// Control first, then PMI, then output; then what is due. Each stage posts inputs, and the machine
+    /// has handled them before the next stage begins.
     pub(super) fn turn(&mut self) {
-        self.serve_console();
-        self.serve_daemon();
-        self.serve_branches();
-        self.stage();
-        if std::mem::take(&mut self.adoption.ended) {
-            self.look_after_adopted();
+        const STAGES: [fn(&mut Process); 14] = [
+            Process::serve_console,
+            Process::serve_daemon,
+            Process::serve_branches,
+            Process::stage,
+            Process::look_after_adopted,
+            Process::hear_watchers,
+            Process::hear_shm_helper,
+            Process::hear_of_loners,
+            Process::take_signals,
+            Process::start_some,
+            Process::feed_ready,
+            Process::serve_clients,
+            Process::place_next,
+            Process::serve_sources,
+        ];
+        self.pump();
+        for stage in STAGES {
+            stage(self);
+            self.pump();
         }
-        self.hear_shm_helper();
-        self.take_signals();
-        self.start_some();
+        self.expire();
+        self.serve_flows();
+        self.pump();
+        self.say_upwards();
+        self.move_output();
+        // Behind all that was read, expired or sent: it may have opened a gate.
+        self.flush_outputs();
+        self.branches.flush();
+        self.review_drain();
+        self.say_upwards();
+        self.move_output();
+        self.branches.flush();
+        self.console.flush();
+        self.daemon.flush();
+    }
+
+    /// Reads what ranks ask by PMI, and answers what can be answered at once.
+    fn serve_clients(&mut self) {
         for _ in 0..self.talking.len() {
             if let Some(rank) = self.talking.pop_front() {
                 self.serve_pmi(rank);
             }
         }
-        self.place_next();
+        self.pump();
         self.flush_pmi();
-        self.serve_sources();
-        self.expire();
-        self.serve_flows();
-        let now = self.now();
-        self.machine.flush(now);
-        self.perform_outputs();
-        self.move_output();
-        // Behind all that was read, expired or sent: it may have opened a gate.
-        self.flush_outputs();
-        self.flush_pmi();
-        self.branches.flush();
-        self.review_drain();
-        self.move_output();
-        self.branches.flush();
-        self.console.flush();
-        self.daemon.flush();
+    }
+
+    /// Lets the machine say what ranks did, and writes the answers that ranks get for it. A rank may have
+    /// its next request in the buffer already.
+    fn say_upwards(&mut self) {
+        loop {
+            self.pump();
+            let now = self.now();
+            self.pump.advance(|machine| machine.flush(now));
+            self.pump();
+            if self.answering.is_empty() {
+                return;
+            }
+            self.flush_pmi();
+        }
+    }
+
+    fn hear_watchers(&mut self) {
+        for rank in self.clients.take_reporting() {
+            self.hear_watcher(rank);
+        }
+    }
+
+    /// Passes input to ranks whose pipes take more.
+    fn feed_ready(&mut self) {
+        for rank in self.clients.take_hungry() {
+            match self.clients.get_mut(rank) {
+                Some(client) if client.driver.is_some() => client.flush_commands(),
+                Some(_) => self.feed_one(Receiver::Rank(rank)),
+                None => {}
+            }
+        }
     }
 
     /// While what is left is being written, here or on its way from below: whether it moves, and whether it
@@ -106,11 +151,11 @@ impl Process {
         }
         let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
         if std::mem::replace(&mut self.taken, taken) != taken {
-            self.tell(Input::DrainGoesOn);
+            self.post(Input::DrainGoesOn);
         }
         if self.draining && self.is_drained() {
             self.draining = false;
-            self.tell(Input::Drained);
+            self.post(Input::Drained);
         }
     }
 
@@ -122,10 +167,10 @@ impl Process {
         let now = self.now();
         for word in told {
             match word {
-                Told::Kill => self.tell(Input::Kill),
-                Told::Signal { signal, single: false } => self.tell(Input::Signal(signal)),
+                Told::Kill => self.post(Input::Kill),
+                Told::Signal { signal, single: false } => self.post(Input::Signal(signal)),
                 Told::Signal { signal, single: true } => {
-                    self.tell(Input::SignalProcesses(signal));
+                    self.post(Input::SignalProcesses(signal));
                 }
                 Told::SwitchStdin(ranks) => self.take_input(&Stdin::Switch(ranks)),
                 Told::Missing(members) => self.miss(members),
@@ -145,8 +190,11 @@ impl Process {
         if self.daemon.refused {
             log::warn!("the new daemon does not know this job; it goes on without");
         } else {
-            log::info!("the daemon is gone; the job goes on");
+            log::info!("the daemon is gone");
             self.timers.set(Timer::Daemon, now + super::REGISTER_INTERVAL);
+            if self.awaits_below() {
+                self.post(Input::CutOff);
+            }
         }
     }
 
@@ -158,7 +206,7 @@ impl Process {
         }
         // A manager that is told to end takes its job along.
         if signals.iter().any(|&s| s != libc::SIGCHLD) {
-            self.tell(Input::Kill);
+            self.post(Input::Kill);
         }
     }
 
@@ -167,12 +215,11 @@ impl Process {
         loop {
             match tree::next_dead() {
                 Dead::Child(pid) => self.reap_one(pid),
-                Dead::None => return,
-                Dead::NoChildren => {
-                    if !self.has_adopted() && self.deadly.all_are_gone() {
+                dead @ (Dead::None | Dead::NoChildren) => {
+                    if !self.has_adopted() && self.deadly.all_are_gone(dead) {
                         self.timers.stop(Timer::Deadly);
                         self.end_span(Phase::Kill, None);
-                        self.tell(Input::TreeGone);
+                        self.post(Input::TreeGone);
                     }
                     return;
                 }
@@ -181,7 +228,7 @@ impl Process {
     }
 
     fn reap_one(&mut self, pid: Pid) {
-        self.tidy.remember(pid);
+        self.tidy.bury(pid);
         self.deadly.forget(pid);
         let rank = self.by_pid.get(&pid).copied();
         let Some(rank) = rank else {
@@ -193,15 +240,20 @@ impl Process {
         self.end_watcher(rank);
         let status = tree::reap(pid);
         self.by_pid.remove(&pid);
+        self.bury(rank, status.and_then(end_of));
+    }
+
+    /// A rank is no process of ours any more.
+    pub(super) fn bury(&mut self, rank: Rank, end: Option<RankEnd>) {
         self.end_span(Phase::Run, Some(rank));
         self.clients[rank].process = None;
         self.timers.stop(Timer::PmiLost(rank));
         self.end_feeding(Receiver::Rank(rank));
         self.spawning.forget(rank);
         self.retire(rank);
-        if let Some(end) = status.and_then(end_of) {
+        if let Some(end) = end {
             self.explain(rank, end);
-            self.tell(Input::Exited(rank, end));
+            self.post(Input::Exited(rank, end));
         }
     }
 
@@ -230,17 +282,17 @@ impl Process {
         if !self.spec.adopted {
             self.expect(&pids);
         }
-        self.tell(Input::Pids(pids));
+        self.post(Input::Pids(pids));
         if goes_on {
             return;
         }
         if first == Rank(0) {
             self.end_span(Phase::Go, None);
             self.report_ranks();
-            self.tell(Input::Started);
+            self.post(Input::Started);
         } else {
             self.report_world(first);
-            self.tell(Input::Begun(first));
+            self.post(Input::Begun(first));
         }
     }
 
@@ -252,10 +304,10 @@ impl Process {
 
     fn start_failed(&mut self, first: Rank, failure: Failure) {
         if first == Rank(0) {
-            self.tell(Input::StartFailed(failure));
+            self.post(Input::StartFailed(failure));
         } else {
-            self.tell(Input::WorldFailed(first, failure));
-            self.tell(Input::Begun(first));
+            self.post(Input::WorldFailed(first, failure));
+            self.post(Input::Begun(first));
         }
     }
 
@@ -272,20 +324,22 @@ impl Process {
         let mut client = Client::new(world.facts(rank, self.spec.universe_size));
         let spawn = &world.spawns[&world.argset_of(rank)];
         let variables =
-            start::variables_of((&world.spec, &self.order), world.numbers.own(rank), local);
+            start::variables_of((&world.spec, self.tidy.groups()), world.numbers.own(rank), local);
         let cpus = CpuMask::of(world.bindings.cpus(local));
-        let has_terminal = world.spec.argsets[world.argset_of(rank)].pty.is_some();
+        let argset = &world.spec.argsets[world.argset_of(rank)];
+        let has_terminal = argset.pty.is_some();
         let window = self.window.as_ref().filter(|_| has_terminal).map(Window::as_fd);
         let arguments = start::arguments_of((&world.spec, &self.order), world.numbers.own(rank));
+        let front = Front::of(&self.spec, is_first);
+        let debugged = front == Front::Debugger;
+        let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let extra = Extra {
             variables: &variables,
             arguments: arguments.as_deref().unwrap_or_default(),
             cpus: cpus.as_ref(),
+            closed: self.spec.closed_in(argset, fed),
             further: window,
         };
-        let front = Front::of(&self.spec, is_first);
-        let debugged = front == Front::Debugger;
-        let fed = is_first && (self.spec.stdin_switch || self.spec.stdin.contains(rank));
         let cgroup = self.cgroup.as_ref().map(std::os::fd::AsFd::as_fd);
         let result = client.start(
             self.poll.registry(),
@@ -349,8 +403,8 @@ impl Process {
     /// What is due by now.
     fn expire(&mut self) {
         let now = self.now();
-        self.machine.handle_timeout(now);
-        self.perform_outputs();
+        self.pump.handle_timeout(now);
+        self.pump();
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
                 Timer::Line(source) => {
@@ -359,14 +413,15 @@ impl Process {
                 }
                 Timer::PmiLost(rank) => {
                     let problem = "closed its PMI connection before MPI_Finalize".to_owned();
-                    self.tell(Input::BrokeProtocol(rank, problem));
+                    self.post(Input::BrokeProtocol(rank, problem));
                 }
                 Timer::Deadly => self.go_on_ending(),
                 Timer::Shm(looks) => self.look_at_shm(looks),
+                Timer::Alone(looks) => self.look_for_loners(looks),
                 Timer::ShmUsers => self.shm_users_are_due(),
                 Timer::Stopping(looks) => {
                     if looks >= super::MAX_STOP_LOOKS || tree::descendants_are_stopped() {
-                        self.tell(Input::TreeStopped);
+                        self.post(Input::TreeStopped);
                     } else {
                         let next = Timer::Stopping(looks + 1);
                         self.timers.set(next, now + super::STOP_INTERVAL);
@@ -377,6 +432,7 @@ impl Process {
                 Timer::Spawn => self.placing_is_due(),
                 Timer::Launched => self.finish_late(),
             }
+            self.pump();
         }
         self.expire_outputs(now);
     }

@@ -53,6 +53,6 @@ impl Process {
                 many => format!("{many} processes"),
             }
         );
-        self.tell(Input::Notice(text));
+        self.post(Input::Notice(text));
     }
 }

@@ -3,6 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`ranks`], [`clients`] | the ranks' processes, pipes and PMI sockets |
+//! | [`alone`] | ranks whose MPI library does not speak PMI |
 //! | [`adopted`] | a process that ran before its job |
 //! | [`debug`], [`watch`], [`wrap`] | ranks that are drivers of debuggers; ranks whose crash is caught; what is executed for a rank |
 //! | [`outputs`], [`sink`] | where output goes: the console's output and error, per-rank files, the manager above |
@@ -17,10 +18,11 @@
 //! | [`memory`] | who goes first when memory runs out |
 //! | [`trace`] | what took how long, for the timeline of the launch |
 //! | [`deadly`] | signals that may be the end of ranks, and the end of all processes |
-//! | [`tidy`], [`shm`] | the job's directory, System V objects; shared memory |
+//! | [`tidy`], [`groups`], [`shm`] | the job's directory, System V objects; what groups of ranks share; shared memory |
 
 mod above;
 mod adopted;
+mod alone;
 mod attributes;
 mod branches;
 mod clients;
@@ -31,6 +33,7 @@ mod debug;
 mod events;
 mod files;
 mod flows;
+mod groups;
 mod labels;
 mod memory;
 mod names;
@@ -58,7 +61,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -70,19 +73,20 @@ use mio::{Events, Interest, Poll, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
-use mpd_io::logging::plain;
 use mpd_io::oom;
 use mpd_io::signals::Signals;
 use mpd_proto::job::{Failure, JobSpec};
 use mpd_proto::joblink::Timing;
 use mpd_proto::manager::{self, Input, Manager};
 use mpd_proto::message::{ManagerReport, Phase, StartJob};
+use mpd_proto::pump::Pump;
 use mpd_proto::stdio::feed::Feed;
 use mpd_proto::timers::Timers;
 use mpd_proto::{Rank, Time};
 use nix::unistd::Pid;
 
 use self::adopted::Adoption;
+use self::alone::Alone;
 use self::branches::{Branches, News};
 use self::console::Console;
 use self::daemon::Daemon;
@@ -101,12 +105,15 @@ use self::tidy::Tidy;
 use self::trace::Trace;
 use self::window::Window;
 use self::worlds::{World, Worlds};
+use crate::notes::Notes;
+use crate::users::Helper;
 
 const DAEMON: usize = 0;
 const CONSOLE: usize = 1;
 const SIGNALS: usize = 2;
 const ADOPTED: usize = 3;
 const SHM_USERS: usize = 4;
+const MPI_USERS: usize = 5;
 /// Tokens of ranks, of outputs and of job links.
 const FIRST_RANK: usize = 8;
 const FIRST_OUTPUT: usize = 1 << 39;
@@ -126,7 +133,7 @@ const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the end of a job waits for the daemon to say how the launch went, if that is wanted.
 const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The first look at /dev/shm; each next one comes after twice the time, up to [`MOST_DOUBLINGS`].
+/// The first look at /dev/shm, and at the MPI libraries of ranks; each next one comes after twice the time, up to a number of doublings.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const MOST_DOUBLINGS: u8 = 6;
 
@@ -143,6 +150,8 @@ enum Timer {
     Shm(u8),
     /// Wait no longer for who uses it.
     ShmUsers,
+    /// Look which MPI libraries ranks use, for the n-th time.
+    Alone(u8),
     /// Look for the n-th time whether everything is stopped.
     Stopping(u16),
     /// Look for a daemon.
@@ -166,6 +175,7 @@ struct Means {
     early: Vec<News>,
     trace: Trace,
     parent: Pid,
+    notes: Notes,
 }
 
 /// The process's state between two turns of its loop.
@@ -177,7 +187,7 @@ struct Process {
     console: Console,
     daemon: Daemon,
     branches: Branches,
-    machine: Manager,
+    pump: Pump<Manager>,
     /// The daemon that has started this process.
     parent: Pid,
     order: StartJob,
@@ -189,6 +199,7 @@ struct Process {
     /// Of the terminals of ranks, if some have one.
     window: Option<Window>,
     adoption: Adoption,
+    alone: Alone,
     /// How often the programs of a job that is debugged were started once more.
     restarts: u32,
     /// Crashes that were told.
@@ -205,7 +216,9 @@ struct Process {
     /// Ranks whose PMI misbehaviour the user was told.
     misbehaved: BTreeSet<Rank>,
     tidy: Tidy,
-    shm_helper: Option<shm::Helper>,
+    shm_helper: Option<Helper>,
+    /// Inodes that it found in use, of files that the job left.
+    shm_in_use: BTreeSet<u64>,
     staging: Option<Staging>,
     names: Names,
     timers: Timers<Timer>,
@@ -236,14 +249,14 @@ struct Process {
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let (began, parent) = (mpd_io::clock::wall(), Pid::parent());
-    let _ = nix::sys::prctl::set_name(c"mpdman");
     crate::daemon::raise_descriptor_limit();
+    crate::daemon::lift_cpu_limit();
     // Files of ours have their mode given; ranks have their user's mask.
     nix::sys::stat::umask(nix::sys::stat::Mode::empty());
     let mut daemon = Daemon::inherit()?;
     let [console, out, err] = [adopt_inherited(4)?, adopt_inherited(5)?, adopt_inherited(6)?];
     // As long as we hold the record of our job, its lock says that we live.
-    let _record = adopt_inherited(7)?;
+    let notes = Notes::new(adopt_inherited(7)?.into());
     let (order, encoded) = daemon.receive_job().context("the daemon sent no job")?;
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::priority::of_a_server();
@@ -253,7 +266,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
         let _ = oom::set_readiness(0);
     }
     crate::daemon::keep_to_oneself()?;
-    let mut means = Means::new(daemon, &order, (began, parent))?;
+    let mut means = Means::new(daemon, &order, (began, parent), notes)?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
@@ -264,7 +277,12 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
 }
 
 impl Means {
-    fn new(daemon: Daemon, order: &StartJob, (began, parent): (u64, Pid)) -> Result<Self> {
+    fn new(
+        daemon: Daemon,
+        order: &StartJob,
+        (began, parent): (u64, Pid),
+        notes: Notes,
+    ) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
         let signals = Signals::catch(&caught).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
@@ -284,7 +302,7 @@ impl Means {
         }
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
-        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace, parent })
+        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace, parent, notes })
     }
 
     /// The job is over before anything of it was begun here.
@@ -308,7 +326,8 @@ impl Process {
         encoded: &[u8],
         (console, outputs): (Console, [OwnedFd; 2]),
     ) -> Result<Self> {
-        let Means { poll, clock, signals, branches, daemon, early, mut trace, parent } = means;
+        let Means { poll, clock, signals, branches, daemon, early, mut trace, parent, notes } =
+            means;
         let spec = Rc::new(JobSpec::decode(encoded)?);
         trace.decide(spec.trace, &order.spans);
         spec.check()?;
@@ -317,11 +336,9 @@ impl Process {
         let place = order.place as usize;
         order.shares.get(place).context("no share is ours")?;
         let world = World::of_job(&spec, &order);
-        let groups = start::group_keys(&spec, &order, &world.here);
-        let (tidy, made) = Tidy::start(PathBuf::from(&order.tmpdir), groups);
-        let unmade = |e| format!("cannot make the job's directory {}: {}", order.tmpdir, plain(&e));
+        let (tidy, made) = Tidy::start(Path::new(&order.tmpdir), (&spec, &world.here), notes);
         let (outputs, trouble) = stdio::outputs_of(&spec, &order, outputs)?;
-        let problem = made.err().map(unmade).or(trouble);
+        let problem = made.err().or(trouble);
         let mut process = Self {
             poll,
             clock,
@@ -331,11 +348,12 @@ impl Process {
             daemon,
             parent,
             branches,
-            machine: machine_of(&spec, &order),
+            pump: Pump::new(machine_of(&spec, &order)),
             cgroup: order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok()),
             null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
             window: Window::of(&spec)?,
             adoption: Adoption::of(&spec, place)?,
+            alone: Alone::default(),
             restarts: 0,
             crashes: 0,
             by_pid: BTreeMap::new(),
@@ -350,6 +368,7 @@ impl Process {
             misbehaved: BTreeSet::new(),
             tidy,
             shm_helper: None,
+            shm_in_use: BTreeSet::new(),
             staging: None,
             names: Names::default(),
             timers: Timers::default(),
@@ -394,7 +413,7 @@ impl Process {
     /// root, turn by turn.
     fn get_ready(&mut self, problem: Option<String>) {
         self.begin_span(Phase::Checks, None);
-        let tmpdir = self.tidy.directory.clone();
+        let tmpdir = self.tidy.directory().map(Path::to_owned);
         let prepared = match problem {
             Some(problem) => Err(Failure::Suite { problem }),
             None if self.adoption.arrived.is_some() => Ok(Prepared::default()),
@@ -407,14 +426,14 @@ impl Process {
             }
         };
         match prepared {
-            Err(failure) => self.tell(Input::StartFailed(failure)),
+            Err(failure) => self.post(Input::StartFailed(failure)),
             Ok(Prepared { spawns, bindings }) => {
                 if let Some(world) = self.worlds.of_mut(Rank(0)) {
                     (world.spawns, world.bindings) = (spawns, bindings);
                 }
                 self.end_span(Phase::Checks, None);
                 self.begin_span(Phase::Ready, None);
-                self.tell(Input::Ready);
+                self.post(Input::Ready);
             }
         }
     }
@@ -462,7 +481,7 @@ impl Process {
             return Some(Duration::ZERO);
         }
         let deadlines = [
-            self.machine.poll_timeout(),
+            self.pump.machine().poll_timeout(),
             self.timers.next(),
             self.outputs.next_deadline(),
             self.branches.next_deadline(),
@@ -474,11 +493,16 @@ impl Process {
         self.clock.now()
     }
 
-    /// Hands an input to the machine and does what it says.
-    fn tell(&mut self, input: Input) {
-        let now = self.now();
-        self.machine.handle(now, input);
-        self.perform_outputs();
+    /// Queues what happened for the machine. [`Process::pump`] hands it in.
+    fn post(&mut self, input: Input) {
+        self.pump.post(input);
+    }
+
+    /// Hands each input that waits to the machine, and performs all its outputs before the next.
+    fn pump(&mut self) {
+        while let Some(output) = self.pump.next(self.clock.now()) {
+            self.perform(output);
+        }
     }
 }
 

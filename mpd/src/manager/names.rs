@@ -247,7 +247,7 @@ impl Process {
                 Output::Tell(text) => {
                     let host = host_at(&self.order, self.order.place as usize);
                     let text = format!("host {host}: {text}");
-                    self.tell(Input::Notice(text));
+                    self.post(Input::Notice(text));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::io;
 use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::rc::Rc;
 
 use mio::{Interest, Registry, Token};
 use mpd_io::logging::plain;
@@ -14,6 +15,7 @@ use mpd_io::watch::watch;
 use mpd_proto::job::{JobSpec, OutputSpec};
 use mpd_proto::message::{StartJob, TREE_WINDOW};
 use mpd_proto::stdio::Stream;
+use mpd_proto::stdio::hostlabel::HostLabels;
 use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
 
@@ -115,6 +117,11 @@ impl Outputs {
         let sinks = Sinks { sinks: sinks.into_iter().map(Some).collect(), free: Vec::new() };
         let (ended, unheard) = (Vec::new(), Vec::new());
         Self { sinks, console, files: Files::default(), ended, unheard }
+    }
+
+    /// Merged lines are labelled by host.
+    pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
+        self.sinks.iter_mut().for_each(|sink| sink.label_by_host(hosts));
     }
 
     /// These ranks have begun.

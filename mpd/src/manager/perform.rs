@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use mpd_io::cgroup::Cgroup;
+use mpd_io::priority;
 use mpd_io::rundir::RunDir;
 use mpd_io::tree;
-use mpd_proto::job::{Failure, RankEnd, World};
+use mpd_proto::job::{Failure, Notice, RankEnd, World, exit};
 use mpd_proto::manager::{Input, Output};
 use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
@@ -20,14 +21,10 @@ use super::{Process, Timer};
 const ENDS_PER_MESSAGE: usize = 4096;
 
 impl Process {
-    pub(super) fn perform_outputs(&mut self) {
-        while let Some(output) = self.machine.poll_output() {
-            self.perform(output);
-        }
-    }
-
-    fn perform(&mut self, output: Output) {
+    /// Performs one output. What follows from it for the machine is posted.
+    pub(super) fn perform(&mut self, output: Output) {
         match output {
+            Output::TellStarted => self.tell_started(),
             Output::Go => self.go(),
             Output::SignalRanks(number) => self.signal(number.into(), Whom::Group),
             Output::SignalProcesses(number) => self.signal(number.into(), Whom::Process),
@@ -70,7 +67,9 @@ impl Process {
             Output::GiveUp(place) => self.give_up_below(place),
             Output::ToParent(word) => self.send_up(word),
             Output::Pids(pids) => self.learn_pids(&pids),
-            Output::TellNotice(text) => self.console.tell(&JobNews::Notice { text }),
+            Output::TellNotice(text) => {
+                self.console.tell(&JobNews::Notice(Notice::major(text)));
+            }
             Output::TellFailed { host, failure } => self.tell_failed(host, failure),
             Output::TellSuspended => self.console.tell(&JobNews::Suspended),
             Output::Drain => {
@@ -80,6 +79,7 @@ impl Process {
             Output::DiscardOutput => self.discard_output(),
             Output::Tidy => self.tidy_up(),
             Output::Finish(code) => self.finish(code),
+            Output::Withdraw => self.over = Some(exit::SUITE),
             Output::Leave => {
                 self.branches.close(End::Parent);
                 self.over = Some(0);
@@ -87,27 +87,46 @@ impl Process {
         }
     }
 
+    /// No manager has been told to start its ranks yet. What a rank says can make the user send a signal, and
+    /// without this word the console submits the job once more if we die.
+    fn tell_started(&mut self) {
+        let StartJob { job, host, .. } = &self.order;
+        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
+        self.console.flush();
+    }
+
     /// Everybody is ready: the ranks of this host are started turn by turn.
     fn go(&mut self) {
         self.trace.go(self.now());
         self.tell_where();
-        let StartJob { job, host, .. } = &self.order;
-        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.offer_credit();
-        // What a rank says can make the user send a signal: the console knows before that there is a job.
-        self.console.flush();
+        self.tell_niceness();
         self.start_world(Rank(0));
         if !self.is_root() && !self.order.shares.children(self.order.place as usize).is_empty() {
             // When those below begin, only the root learns.
             self.expect_all();
         }
         self.timers.set(Timer::Shm(0), self.now() + super::FIRST_LOOK);
+        self.watch_loners();
+    }
+
+    /// The user hears of a niceness that the ranks of this host cannot have.
+    fn tell_niceness(&mut self) {
+        let Some(wanted) = self.spec.niceness.filter(|&nice| !priority::may_have(nice)) else {
+            return;
+        };
+        let own = priority::niceness().unwrap_or(0).max(0);
+        let text = format!(
+            "host {}: ranks have niceness {own}: the daemon there is not permitted to give them mpirun's, {wanted}",
+            self.order.host
+        );
+        self.post(Input::Notice(text));
     }
 
     /// What the user hears of placement. The map stands before all that ranks print.
     fn tell_where(&mut self) {
-        for text in std::mem::take(&mut self.order.notices) {
-            self.console.tell(&JobNews::Notice { text });
+        for notice in std::mem::take(&mut self.order.notices) {
+            self.console.tell(&JobNews::Notice(notice));
         }
         if self.order.place == 0 && self.spec.placement.print_rank_map {
             let hosts = self.order.shares.iter().map(|share| (&share.member, &share.ranks));
@@ -129,7 +148,7 @@ impl Process {
     pub(super) fn tidied(&mut self) {
         self.end_span(Phase::Tidy, None);
         self.tell_trace();
-        self.tell(Input::Tidied);
+        self.post(Input::Tidied);
     }
 
     /// Which process runs each rank, for debuggers that find the job through its console.
@@ -159,7 +178,7 @@ impl Process {
             if self.ends_left_out > 0 {
                 self.console.tell(&JobNews::EndsLeftOut { ranks: self.ends_left_out });
             }
-            let end = |rank: Rank| (self.pids.get(rank), self.machine.end_of(rank));
+            let end = |rank: Rank| (self.pids.get(rank), self.pump.machine().end_of(rank));
             for share in self.order.shares.iter() {
                 let news = ends_of(&share.member.to_string(), None, &share.ranks, end);
                 news.iter().for_each(|news| self.console.tell(news));

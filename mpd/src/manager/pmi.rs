@@ -127,7 +127,7 @@ impl Process {
             },
             Operation::Fence => {
                 self.begin_span(Part::Fence, None);
-                self.tell(Input::EnteredFence(rank));
+                self.post(Input::EnteredFence(rank));
             }
             Operation::PutNodeAttribute { key, value } => {
                 self.put_node_attribute((rank, ticket), &key, &value);
@@ -146,18 +146,19 @@ impl Process {
             Operation::Spawn(request) => self.ask_for_spawn((rank, ticket), request),
             Operation::Initialized { dialect, .. } => {
                 log::debug!("rank {}: speaks {dialect}", self.name_of(rank));
-                self.tell(Input::Initialized(rank));
+                self.note_speaker(rank);
+                self.post(Input::Initialized(rank));
             }
-            Operation::Finalized => self.tell(Input::Finalized(rank)),
+            Operation::Finalized => self.post(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
                 client.has_aborted();
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
-                self.tell(Input::Aborted(rank, code, message));
+                self.post(Input::Aborted(rank, code, message));
             }
             // What is no PMI at all is not answered, so nobody would go on.
             Operation::Misbehaved { error: error @ ProtocolError::NoCommand { .. }, .. }
             | Operation::Misbehaved { error, fatal: true } => {
-                self.tell(Input::BrokeProtocol(rank, error.to_string()));
+                self.post(Input::BrokeProtocol(rank, error.to_string()));
             }
             Operation::Misbehaved { error, fatal: false } => {
                 self.note_misbehaviour(rank, &error.to_string())
@@ -171,7 +172,7 @@ impl Process {
         log::debug!("rank {name}: PMI: {problem}");
         if self.misbehaved.insert(rank) {
             let text = format!("rank {name}: broke the PMI protocol: {problem}");
-            self.tell(Input::Notice(text));
+            self.post(Input::Notice(text));
         }
     }
 

@@ -15,12 +15,23 @@ pub(crate) struct Ranks {
     /// Who has which tokens; those of clients that are gone are given out again.
     slots: Vec<Option<Rank>>,
     free: Vec<usize>,
+    /// Ranks whose watcher has written something.
+    reporting: Vec<Rank>,
+    /// Ranks whose standard input takes more.
+    hungry: Vec<Rank>,
 }
 
 impl Ranks {
     /// None started yet. Tokens are the clients' from `first_token` on.
     pub(crate) const fn new(first_token: usize) -> Self {
-        Self { first_token, clients: BTreeMap::new(), slots: Vec::new(), free: Vec::new() }
+        Self {
+            first_token,
+            clients: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            reporting: Vec::new(),
+            hungry: Vec::new(),
+        }
     }
 
     /// How many there are.
@@ -62,6 +73,26 @@ impl Ranks {
         let at = token.checked_sub(self.first_token)?;
         let rank = self.slots.get(at / TOKENS).copied().flatten()?;
         Some((rank, End::of(at)))
+    }
+
+    /// An event says that the rank's watcher has written something.
+    pub(crate) fn note_reporting(&mut self, rank: Rank) {
+        self.reporting.push(rank);
+    }
+
+    /// The ranks of [`Ranks::note_reporting`] since the last call.
+    pub(crate) fn take_reporting(&mut self) -> Vec<Rank> {
+        std::mem::take(&mut self.reporting)
+    }
+
+    /// An event says that the rank's standard input takes more.
+    pub(crate) fn note_hungry(&mut self, rank: Rank) {
+        self.hungry.push(rank);
+    }
+
+    /// The ranks of [`Ranks::note_hungry`] since the last call.
+    pub(crate) fn take_hungry(&mut self) -> Vec<Rank> {
+        std::mem::take(&mut self.hungry)
     }
 
     /// All of them.

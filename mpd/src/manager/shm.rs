@@ -1,92 +1,14 @@
-//! Shared memory of the job: which files are its own is found out by a helper process, since whoever looks may have to
-//! wait for a rank.
+//! Shared memory of the job: a helper process finds out which files are the job's (see [`crate::users`]).
 
 use std::collections::BTreeSet;
-use std::io::{self, PipeReader, Read as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
-use mpd_io::pidfd::Pidfd;
-use mpd_io::spawn::{Extra, Spawn};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{FIRST_LOOK, MOST_DOUBLINGS, Process, SHM_USERS, Timer, perform};
-use crate::users::{ANYBODY, FAMILY};
-
-/// How long the end of the job waits for it. Files that somebody may still use stay then.
-const AT_THE_END: Duration = Duration::from_secs(2);
-
-/// The end of what a helper has to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// It has looked at all processes.
-    Complete,
-    /// It has not.
-    Cut,
-}
-
-/// A helper at work. It ends when it has said all, or is dropped, and with its manager.
-#[derive(Debug)]
-pub(super) struct Helper {
-    process: Pidfd,
-    pipe: PipeReader,
-    bytes: Vec<u8>,
-    /// None: it looks at the job's processes.
-    in_use: Option<BTreeSet<u64>>,
-}
-
-impl Helper {
-    fn start(whose: &str, inodes: &[u64], null: &OwnedFd) -> Result<Self> {
-        let (pipe, its) = io::pipe().context("no pipe")?;
-        let inodes = inodes.iter().map(u64::to_string);
-        let words = ["mpdusers", crate::cli::SHM_USERS, whose].map(str::to_owned);
-        let argv = words.into_iter().chain(inodes).map(String::into_bytes);
-        let mut spawn = Spawn::new(b"/proc/self/exe", argv, Vec::<Vec<u8>>::new())?;
-        spawn.die_with_parent();
-        let pid =
-            spawn.start(&[null.as_fd(), its.as_fd(), null.as_fd()], Extra::default(), None)?;
-        let process = Pidfd::open(pid).context("the helper")?;
-        let in_use = (whose == ANYBODY).then(BTreeSet::new);
-        Ok(Self { process, pipe, bytes: Vec::new(), in_use })
-    }
-
-    /// Waits until it says something.
-    fn wait(&self, patience: Duration) -> bool {
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-        let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, patience), Ok(1..))
-    }
-
-    /// What it says next; to be called when there is something. An end of it, or what it found.
-    fn read(&mut self) -> (Vec<u64>, Option<End>) {
-        let mut buffer = [0; 4096];
-        let count = match self.pipe.read(&mut buffer) {
-            Ok(count @ 1..) => count,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => return (Vec::new(), None),
-            Ok(0) | Err(_) => return (Vec::new(), Some(End::Cut)),
-        };
-        self.bytes.extend_from_slice(&buffer[..count]);
-        let (numbers, rest) = self.bytes.as_chunks::<8>();
-        let mut found: Vec<u64> =
-            numbers.iter().map(|number| u64::from_le_bytes(*number)).collect();
-        self.bytes = rest.to_vec();
-        let end = found.iter().position(|&inode| inode == 0).map(|at| {
-            found.truncate(at);
-            End::Complete
-        });
-        (found, end)
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // It may be waiting for a process, and would not see that nobody listens.
-        let _ = self.process.signal(libc::SIGKILL);
-    }
-}
+use crate::users::{End, Helper, PATIENCE, Whose};
 
 impl Process {
     /// It is time for the next look whether the job uses new files.
@@ -98,25 +20,25 @@ impl Process {
         self.timers.set(Timer::Shm(next), self.now() + FIRST_LOOK * (1 << next));
     }
 
-    /// Begins to look whether new files are used by the job, if there are any and nobody is at it.
+    /// Begins to look who uses new files, if there are any and nobody is at it.
     pub(super) fn find_new_shm(&mut self) {
         if self.shm_helper.is_none()
             && let Some(wanted) = self.tidy.shm.begin()
         {
-            self.find_shm_users(FAMILY, &wanted);
+            self.find_shm_users(Whose::New, &wanted);
         }
     }
 
     /// Removes files of the job that nobody uses any more, and all else that it left.
     pub(super) fn tidy_shm(&mut self) {
         (0..=MOST_DOUBLINGS).for_each(|looks| self.timers.stop(Timer::Shm(looks)));
-        let left = self.tidy.shm.left();
+        let left = self.tidy.files_left();
         self.shm_helper = None;
         if !left.is_empty() {
-            self.find_shm_users(ANYBODY, &left);
+            self.find_shm_users(Whose::Left, &left);
         }
         match self.shm_helper {
-            Some(_) => self.timers.set(Timer::ShmUsers, self.now() + AT_THE_END),
+            Some(_) => self.timers.set(Timer::ShmUsers, self.now() + PATIENCE),
             None => self.tidied_shm(None),
         }
     }
@@ -131,12 +53,13 @@ impl Process {
         }
     }
 
-    fn find_shm_users(&mut self, whose: &str, inodes: &[u64]) {
-        self.shm_helper = Helper::start(whose, inodes, &self.null)
+    fn find_shm_users(&mut self, whose: Whose, inodes: &[u64]) {
+        self.shm_helper = Helper::start(whose, inodes, self.null.as_fd())
             .and_then(|helper| {
-                let fd = helper.pipe.as_raw_fd();
+                let fd = helper.as_raw_fd();
                 let registry = self.poll.registry();
                 registry.register(&mut SourceFd(&fd), Token(SHM_USERS), Interest::READABLE)?;
+                self.shm_in_use.clear();
                 Ok(helper)
             })
             .inspect_err(|e| log::warn!("cannot find out who uses shared memory: {e:#}"))
@@ -148,21 +71,28 @@ impl Process {
         while let Some(helper) = &mut self.shm_helper
             && helper.wait(Duration::ZERO)
         {
+            let whose = helper.whose();
             let (found, end) = helper.read();
-            match &mut helper.in_use {
-                Some(in_use) => in_use.extend(found),
-                None => found.into_iter().for_each(|inode| self.tidy.shm.found(inode)),
+            for (inode, user) in found {
+                match whose {
+                    Whose::New => self.tidy.shm.found(inode, user),
+                    Whose::Left => drop(self.shm_in_use.insert(inode)),
+                }
             }
             let Some(end) = end else { continue };
-            let in_use = self.shm_helper.take().and_then(|mut helper| helper.in_use.take());
-            match (in_use, end) {
-                (None, End::Complete) => {
+            self.shm_helper = None;
+            match (whose, end) {
+                (Whose::New, End::Complete) => {
                     self.tidy.shm.conclude();
+                    self.tidy.note_files();
                     self.go_on_ending();
                 }
-                (None, End::Cut) => self.go_on_ending(),
-                (Some(in_use), End::Complete) => self.tidied_shm(Some(&in_use)),
-                (Some(_), End::Cut) => self.tidied_shm(None),
+                (Whose::New, End::Cut) => self.go_on_ending(),
+                (Whose::Left, End::Complete) => {
+                    let in_use = std::mem::take(&mut self.shm_in_use);
+                    self.tidied_shm(Some(&in_use));
+                }
+                (Whose::Left, End::Cut) => self.tidied_shm(None),
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
 
 use mpd_io::logging::plain;
 use mpd_io::output::Output;
@@ -10,6 +11,7 @@ use mpd_proto::job::OutputSpec;
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::format::{self, Formatter};
 use mpd_proto::stdio::gate::Gate;
+use mpd_proto::stdio::hostlabel::HostLabels;
 use mpd_proto::stdio::leaf::Record;
 use mpd_proto::stdio::merge::{self, Merger};
 use mpd_proto::stdio::record::Item;
@@ -43,6 +45,8 @@ struct Writer {
     queue: Vec<u8>,
     sent: usize,
     formatter: Formatter,
+    /// Where merged lines are labelled by host.
+    hosts: Option<Rc<HostLabels>>,
 }
 
 /// See the module.
@@ -74,7 +78,8 @@ struct Style {
 impl Sink {
     /// An output with a descriptor.
     pub(crate) fn to(output: Output, name: String, stream: Stream, spec: &OutputSpec) -> Self {
-        let writer = Writer { output, queue: Vec::new(), sent: 0, formatter: Formatter::default() };
+        let (queue, formatter) = (Vec::new(), Formatter::default());
+        let writer = Writer { output, queue, sent: 0, formatter, hosts: None };
         Self::new(Way::Descriptor(writer), name, stream, spec)
     }
 
@@ -103,6 +108,13 @@ impl Sink {
         self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
         self.unmerged = Rank(size);
         self
+    }
+
+    /// Labels merged lines by host.
+    pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
+        if let Way::Descriptor(writer) = &mut self.way {
+            writer.hosts = Some(Rc::clone(hosts));
+        }
     }
 
     /// Passes on when streams of spawned ranks end, in a job that began with ranks below this one.
@@ -300,7 +312,10 @@ impl Way {
     fn line(&mut self, ranks: &RankSet, line: &[u8]) {
         match self {
             Self::Above(uplink) => uplink.accept_merged(ranks, line),
-            Self::Descriptor(writer) => format::merged(ranks, line, &mut writer.queue),
+            Self::Descriptor(writer) => match &writer.hosts {
+                Some(hosts) => hosts.append(ranks, line, &mut writer.queue),
+                None => format::merged(ranks, line, &mut writer.queue),
+            },
         }
     }
 

@@ -210,7 +210,7 @@ impl Process {
     /// Nothing more is brought to this host, or from it to others.
     fn give_up_staging(&mut self, failure: Failure) {
         self.staging = None;
-        self.tell(Input::StartFailed(failure));
+        self.post(Input::StartFailed(failure));
     }
 
     /// Reads the programs of this host for their digests.
@@ -337,7 +337,7 @@ impl Process {
     /// The list came from above: it goes on down, and what is needed here is looked for.
     pub(super) fn take_list(&mut self, files: Vec<Preload>, more: bool) {
         let Some(mut staging) = self.staging.take() else { return };
-        let tmpdir = self.tidy.directory.clone().unwrap_or_default();
+        let tmpdir = self.tidy.directory().unwrap_or(Path::new(""));
         self.branches.send_down_all(&Down::Preloads { files: files.clone(), more });
         for Preload { argset, file, digest, bytes } in files {
             let (argset, index) = (argset as usize, file as usize);

@@ -1,6 +1,6 @@
 //! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,10 +12,11 @@ use mpd_proto::Rank;
 use mpd_proto::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
 use mpd_proto::message::StartJob;
 use mpd_proto::placement::binding::Bindings;
-use mpd_proto::placement::{GroupKey, group_of};
+use mpd_proto::placement::group_of;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
+use super::groups::Groups;
 use super::staging::Staging;
 use super::wrap::{self, Words};
 
@@ -29,8 +30,10 @@ pub(super) const WINDOW_FD: usize = PMI_FD + 1;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager gives; what the user's environment says of them does not reach a rank.
-const OURS: [&str; 16] = [
+const OURS: [&str; 18] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
+    "MPD_GROUP_DIR",
+    "MPD_GROUP_IPC_KEY",
     "MPD_GROUP_KEY",
     "MPD_GROUP_RANK",
     "MPD_GROUP_SIZE",
@@ -190,7 +193,7 @@ fn spawn_of(
     set("PMI_HOSTNAME", order.host.as_bytes());
     set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
-    set(COOKIE, order.cookie.as_bytes());
+    set(COOKIE, order.cookie.at(order.place).as_bytes());
     intel.for_each(|(name, value)| set(name, value.as_bytes()));
     if whose.spawned {
         set("PMI_SPAWNED", b"1");
@@ -202,7 +205,7 @@ fn spawn_of(
     let mut spawn = Spawn::new(&words.path, words.argv, environment).map_err(nul)?;
     spawn.script(words.script);
     spawn.directory(&argset.directory).map_err(nul)?;
-    spawn.umask(argset.umask).limits(limits(&argset.limits)?);
+    spawn.umask(argset.umask).limits(limits(&argset.limits)?).niceness(spec.niceness);
     spawn.in_our_session().die_with_parent().traced_by(tracer(whose.daemon));
     Ok(spawn)
 }
@@ -236,16 +239,13 @@ fn is_ours(variable: &[u8]) -> bool {
 
 /// The variables that differ from rank to rank; `local` is the rank's number on this host.
 pub(crate) fn variables_of(
-    (spec, order): (&JobSpec, &StartJob),
+    (spec, groups): (&JobSpec, &Groups),
     rank: Rank,
     local: usize,
 ) -> Vec<CString> {
     let mut texts = vec![format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")];
     if let Some(group) = group_of(spec, rank) {
-        let key = GroupKey::new(&order.cookie, group.number);
-        texts.push(format!("MPD_GROUP_KEY={key}"));
-        texts.push(format!("MPD_GROUP_RANK={}", group.rank));
-        texts.push(format!("MPD_GROUP_SIZE={}", group.size));
+        texts.extend(groups.variables(group));
     }
     texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
 }
@@ -268,12 +268,6 @@ pub(crate) fn arguments_of(
         Err(_) => arg.clone(),
     });
     Some(filled.filter_map(|word| CString::new(word).ok()).collect())
-}
-
-/// The keys of the groups that run here.
-pub(crate) fn group_keys(spec: &JobSpec, order: &StartJob, ranks: &[Rank]) -> BTreeSet<GroupKey> {
-    let groups = ranks.iter().filter_map(|&rank| group_of(spec, rank));
-    groups.map(|group| GroupKey::new(&order.cookie, group.number)).collect()
 }
 
 /// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to

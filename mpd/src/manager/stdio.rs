@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::Result;
 use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec, Parts, World};
@@ -13,13 +14,15 @@ use mpd_proto::manager::Input;
 use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
 use mpd_proto::stdio::Stream;
 use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_proto::stdio::hostlabel::HostLabels;
 use mpd_proto::stdio::inflow::Inflow;
 use mpd_proto::stdio::input::Stdin;
+use mpd_proto::stdio::leaf::Writer;
 use mpd_proto::stdio::record::Item;
 use mpd_proto::{Rank, RankSet, Time};
 
 use super::branches::End;
-use super::clients::Client;
+use super::clients::{Client, Held};
 use super::console::Heard;
 use super::files::Wanted;
 use super::outputs::Outputs;
@@ -37,7 +40,7 @@ impl Process {
         let (heard, open) = self.console.hear();
         for word in heard {
             match word {
-                Heard::Input(input) => self.tell(match input {
+                Heard::Input(input) => self.post(match input {
                     JobInput::Signal { signal } => Input::Signal(signal),
                     JobInput::Resize { columns, lines } => Input::Resize(columns, lines),
                     JobInput::Interrupt => Input::Interrupt,
@@ -53,7 +56,7 @@ impl Process {
             }
         }
         if !open {
-            self.tell(Input::ConsoleLost);
+            self.post(Input::ConsoleLost);
         }
     }
 
@@ -278,17 +281,18 @@ impl Process {
         self.serve_source(rank, stream);
         let now = self.now();
         let Some(client) = self.clients.get_mut(rank) else { return };
-        if client.sources[stream.index()].blocked {
+        let source = &mut client.sources[stream.index()];
+        if source.blocked {
             return;
         }
-        let is_due = client.sources[stream.index()].leaf.deadline().is_some_and(|at| at <= now);
+        let is_due = source.leaf.deadline().is_some_and(|at| at <= now);
         if is_due {
-            let writer = client.writer();
-            if client.sources[stream.index()].leaf.is_over(now, writer) {
+            let writer = client.process.as_ref().map_or(Writer::Waits, Held::writer);
+            if source.leaf.is_over(now, writer) {
                 return self.end_line(rank, stream);
             }
         }
-        if let Some(at) = client.sources[stream.index()].leaf.deadline() {
+        if let Some(at) = source.leaf.deadline() {
             self.timers.set(Timer::Line(source_number(rank, stream)), at);
         }
     }
@@ -340,8 +344,8 @@ impl Process {
         match trouble {
             // Nobody reads errors any more: not a reason to end a job.
             None | Some(Trouble::Closed(Stream::Err)) => {}
-            Some(Trouble::Closed(Stream::Out)) => self.tell(Input::OutputClosed),
-            Some(Trouble::Failed(problem)) => self.tell(Input::OutputFailed(problem)),
+            Some(Trouble::Closed(Stream::Out)) => self.post(Input::OutputClosed),
+            Some(Trouble::Failed(problem)) => self.post(Input::OutputFailed(problem)),
         }
     }
 
@@ -482,7 +486,7 @@ impl Process {
         let name = self.name_of(rank);
         match &self.spec.output.label {
             Some(format) => {
-                let place = self.machine.place_of(rank).unwrap_or(0);
+                let place = self.pump.machine().place_of(rank).unwrap_or(0);
                 fill(format, (&self.spec, &self.order), (&name, place), pid)
             }
             None if rank.0 >= self.spec.size() => format!("{name}: ").into_bytes(),
@@ -524,8 +528,12 @@ fn fill(
         b'h' => host_at(order, place).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
-        _ => spec.alias.clone().unwrap_or_default().into_bytes(),
+        _ => alias_of(spec),
     })
+}
+
+fn alias_of(spec: &JobSpec) -> Vec<u8> {
+    spec.alias.clone().unwrap_or_default().into_bytes()
 }
 
 /// The name of the host at a place of the job, as the ring knows it.
@@ -571,7 +579,15 @@ pub(super) fn outputs_of(
     });
     let (size, levels) = (spec.size(), order.shares.depth_below(0));
     match Outputs::open(console, &spec.output, (size, levels), files) {
-        Ok(outputs) => Ok((outputs, None)),
+        Ok(mut outputs) => {
+            let called = (order.job.to_string().into_bytes(), alias_of(spec));
+            let hosts = order.shares.iter();
+            let hosts = hosts.map(|share| (share.ranks.clone(), share.member.to_string()));
+            if let Some(labels) = HostLabels::new(spec.output.label.as_ref(), called, hosts) {
+                outputs.label_by_host(&Rc::new(labels));
+            }
+            Ok((outputs, None))
+        }
         Err(e) => {
             let null = || OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
             let plain = OutputSpec::default();

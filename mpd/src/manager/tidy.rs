@@ -1,66 +1,135 @@
 //! What a job leaves besides processes: its private directory, System V objects, shared memory.
 
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::Path;
 
-use mpd_io::ipc::{Baseline, sweep_groups};
-use mpd_io::shm::ShmWatch;
+use mpd_io::ipc;
+use mpd_io::leftovers::{clocks, life};
+use mpd_io::logging::plain;
+use mpd_io::made::Made;
+use mpd_io::shm::{self, ShmWatch};
 use mpd_io::tree;
-use mpd_proto::placement::GroupKey;
+use mpd_proto::Rank;
+use mpd_proto::job::JobSpec;
+use mpd_proto::leftovers::{self, Known};
+use mpd_proto::message::Note;
 use nix::unistd::Pid;
 
-use crate::sweep::remove_directory;
-
-/// Process ids remembered of one job; beyond, System V objects of the further ones stay.
-const MAX_PIDS: usize = 1 << 17;
+use super::groups::Groups;
+use crate::notes::Notes;
 
 /// Notes during the job, removal at its end.
 #[derive(Debug)]
 pub(crate) struct Tidy {
-    pub(crate) directory: Option<PathBuf>,
-    baseline: Baseline,
+    directory: Option<Made>,
     pub(crate) shm: ShmWatch,
-    pids: BTreeSet<u32>,
-    /// Of the groups that run here.
-    groups: BTreeSet<GroupKey>,
+    known: Known,
+    groups: Groups,
+    /// What the daemon needs if this manager is killed. Holds the lock of the job's record.
+    notes: Notes,
 }
 
 impl Tidy {
-    /// Makes the job's directory, closed to others, and notes what exists before the job.
-    pub(crate) fn start(directory: PathBuf, groups: BTreeSet<GroupKey>) -> (Self, io::Result<()>) {
-        let made = DirBuilder::new().mode(0o700).create(&directory);
-        let directory = made.is_ok().then_some(directory);
-        let shm = ShmWatch::start();
-        (Self { directory, baseline: Baseline::take(), shm, pids: BTreeSet::new(), groups }, made)
+    /// Makes the job's directory below `base` and what groups of the ranks here share, closed to others, and notes
+    /// what exists before the job. Says what could not be made.
+    pub(crate) fn start(
+        base: &Path,
+        (spec, ranks): (&JobSpec, &[Rank]),
+        notes: Notes,
+    ) -> (Self, Result<(), String>) {
+        let mut tidy = Self {
+            directory: None,
+            // Before what groups share is there.
+            shm: ShmWatch::start(),
+            known: Known::default(),
+            groups: Groups::default(),
+            notes,
+        };
+        tidy.add(leftovers::Note::Began(ipc::existing()));
+        tidy.add(leftovers::Note::Clock(clocks().into()));
+        let made = tidy.make(base, (spec, ranks));
+        (tidy, made)
     }
 
-    /// A process of the job.
+    fn make(&mut self, base: &Path, (spec, ranks): (&JobSpec, &[Rank])) -> Result<(), String> {
+        let notes = &mut self.notes;
+        let made = Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let unmade =
+            |e| format!("cannot make the job's directory in {}: {}", base.display(), plain(&e));
+        let directory = self.directory.insert(made.map_err(unmade)?);
+        self.groups = Groups::make(spec, ranks, directory.path(), notes)?;
+        Ok(())
+    }
+
+    /// Notes what a daemon has to know, too, if it is new.
+    fn add(&mut self, note: leftovers::Note) {
+        if self.known.add(note.clone()) {
+            self.notes.add(&Note::Leftovers(note));
+        }
+    }
+
+    /// The job's directory.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.directory.as_ref().map(Made::path)
+    }
+
+    pub(crate) const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// A process of the job, which is not reaped.
     pub(crate) fn remember(&mut self, pid: Pid) {
-        if self.pids.len() < MAX_PIDS {
-            self.pids.insert(pid.as_raw().unsigned_abs());
+        self.note_life(pid, false);
+    }
+
+    /// A process of the job is about to be reaped.
+    pub(crate) fn bury(&mut self, pid: Pid) {
+        self.note_life(pid, true);
+    }
+
+    fn note_life(&mut self, pid: Pid, over: bool) {
+        if let Some(life) = life(pid, over) {
+            self.add(leftovers::Note::Process(life));
         }
     }
 
     /// Notes what the processes that live now are. Call before they are killed.
     pub(crate) fn note(&mut self) {
+        self.add(leftovers::Note::Clock(clocks().into()));
         for pid in tree::descendants() {
             self.remember(pid);
         }
     }
 
+    /// Notes files that the job was found to use first.
+    pub(crate) fn note_files(&mut self) {
+        for file in self.shm.take_fresh() {
+            self.add(leftovers::Note::File(file));
+        }
+    }
+
+    /// The inodes of files of the job in `/dev/shm` that are still there.
+    pub(crate) fn files_left(&mut self) -> Vec<u64> {
+        self.shm.settle();
+        self.note_files();
+        shm::left(self.known.files())
+    }
+
     /// Removes everything but files of shared memory that somebody uses, all of them if it is not known which those
     /// are. Call when no process of the job lives.
-    pub(crate) fn remove(&self, in_use: Option<&BTreeSet<u64>>) {
-        self.baseline.sweep(&self.pids);
+    pub(crate) fn remove(&mut self, in_use: Option<&BTreeSet<u64>>) {
+        self.add(leftovers::Note::Clock(clocks().into()));
+        ipc::sweep(&self.known);
         if let Some(in_use) = in_use {
-            self.shm.sweep(in_use);
+            shm::sweep(self.known.files(), in_use);
         }
-        sweep_groups(&self.groups);
-        if let Some(directory) = &self.directory {
-            remove_directory(directory);
-        }
+        self.groups.remove();
+        self.directory.iter().for_each(remove);
+    }
+}
+
+pub(super) fn remove(made: &Made) {
+    if let Err(e) = made.remove() {
+        log::warn!("cannot remove {}: {e}", made.path().display());
     }
 }

@@ -35,7 +35,7 @@ impl Process {
             News::Stdin(bytes) => self.take_stdin(&bytes),
             News::Keys(from, bytes) => self.take_keys(from, &bytes),
             News::World(from, bytes) => self.take_world_piece(from, &bytes),
-            News::Lost { end: End::Parent, problem, .. } => self.tell(Input::ParentLost(problem)),
+            News::Lost { end: End::Parent, problem, .. } => self.post(Input::ParentLost(problem)),
             News::Lost { end: End::Child(place), problem, .. } => self.lose_below(place, problem),
         }
     }
@@ -45,7 +45,7 @@ impl Process {
             Down::OutputCredit { stream, bytes } => self.outputs.grant(stream, bytes),
             Down::Preloads { files, more } => self.take_list(files, more),
             Down::Spec { .. } => {}
-            word => self.tell(Input::FromParent(word)),
+            word => self.post(Input::FromParent(word)),
         }
     }
 
@@ -65,9 +65,9 @@ impl Process {
             }
             Up::Drained => {
                 self.flows.drained(place);
-                self.tell(Input::FromChild(place, Up::Drained));
+                self.post(Input::FromChild(place, Up::Drained));
             }
-            word => self.tell(Input::FromChild(place, word)),
+            word => self.post(Input::FromChild(place, word)),
         }
     }
 
@@ -91,7 +91,7 @@ impl Process {
 
     pub(super) fn lose_below(&mut self, place: usize, problem: String) {
         self.expect_nothing_of(place);
-        self.tell(Input::ChildLost(place, problem));
+        self.post(Input::ChildLost(place, problem));
     }
 
     /// Nothing is heard any more of a manager that could not be told of the job.
@@ -137,6 +137,12 @@ impl Process {
         }
     }
 
+    /// Whether a manager directly below has not connected yet.
+    pub(super) fn awaits_below(&self) -> bool {
+        let mut below = self.order.shares.children(self.order.place as usize);
+        below.any(|place| self.branches.awaits(End::Child(place)))
+    }
+
     /// The job ends before everybody has connected: those who have not started nothing, and are not
     /// waited for. They end when they find nobody here.
     fn give_up_unlinked(&mut self) {
@@ -147,22 +153,13 @@ impl Process {
             self.unlinked = true;
             self.branches.close(End::Child(place));
             let problem = "its manager had not connected when the job was ended".to_owned();
-            // We are performing outputs, and those that follow from this stand behind them.
             self.lose_below(place, problem);
         }
     }
 
-    /// Hosts that no manager was started on. Those directly below are not waited for any more.
+    /// Hosts that no manager was started on.
     pub(super) fn miss(&mut self, members: Vec<(DaemonName, String)>) {
-        let place = |(member, problem)| Some((self.order.shares.place_of(&member)?, problem));
-        let below: Vec<(usize, String)> = members.iter().cloned().filter_map(place).collect();
-        self.tell(Input::Missing(members));
-        for (place, problem) in below {
-            if self.branches.awaits(End::Child(place)) {
-                self.branches.close(End::Child(place));
-                self.lose_below(place, problem);
-            }
-        }
+        self.post(Input::Missing(members));
     }
 
     /// Says a word to the one above; keys go before the entry into a fence.
@@ -212,7 +209,7 @@ impl Process {
             let problem = "its manager sent malformed keys and values".to_owned();
             return match from {
                 End::Child(place) => self.lose_below(place, problem),
-                End::Parent => self.tell(Input::ParentLost(problem)),
+                End::Parent => self.post(Input::ParentLost(problem)),
             };
         };
         let Some(world) = self.worlds.of_mut(first) else { return };
@@ -220,7 +217,7 @@ impl Process {
             if world.kvs.put(key, value).is_err() {
                 // Somebody was told that it is stored: without it ranks would wait for ever.
                 let problem = "the key-value space of the job is full".to_owned();
-                return self.tell(Input::StartFailed(Failure::Suite { problem }));
+                return self.post(Input::StartFailed(Failure::Suite { problem }));
             }
             if from != End::Parent {
                 world.fresh.insert(key.to_vec());

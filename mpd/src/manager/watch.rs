@@ -97,7 +97,7 @@ impl Process {
             if crash.held || self.crashes < MAX_TOLD {
                 self.crashes += u32::from(!crash.held);
                 crash.shorten();
-                self.tell(Input::Crashed(rank, crash));
+                self.post(Input::Crashed(rank, crash));
             }
         }
     }

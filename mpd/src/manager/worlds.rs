@@ -1,6 +1,7 @@
 //! The worlds of this manager: what their ranks share, and how those of a spawned one are started.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::rc::Rc;
 
 use mpd_io::spawn::Spawn;
@@ -208,7 +209,7 @@ impl Process {
         if self.is_root()
             && let Err(problem) = self.open_files_of(&numbers, parts)
         {
-            self.tell(Input::WorldFailed(first, Failure::Suite { problem }));
+            self.post(Input::WorldFailed(first, Failure::Suite { problem }));
         }
         if !is_here {
             return;
@@ -218,9 +219,9 @@ impl Process {
         } else {
             // It was checked where it came from.
             let problem = "what is known of the world is malformed".to_owned();
-            self.tell(Input::WorldFailed(first, Failure::Suite { problem }));
+            self.post(Input::WorldFailed(first, Failure::Suite { problem }));
         }
-        self.tell(Input::Prepared(first));
+        self.post(Input::Prepared(first));
     }
 
     /// What there is to know of a spawned world; one of which nothing is known will not be started.
@@ -245,12 +246,12 @@ impl Process {
     fn prepare_ranks(&mut self, first: Rank) {
         let Some(world) = self.worlds.of(first) else { return };
         let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
-        let tmpdir = self.tidy.directory.clone();
+        let tmpdir = self.tidy.directory().map(Path::to_owned);
         let (spec, order, there) = (&*world.spec, &self.order, self.clients.len());
         let whose = Whose { spec, order, there, spawned: true, daemon: self.parent };
         let prepared = start::prepare(whose, &own, tmpdir.as_deref(), None);
         match prepared {
-            Err(failure) => self.tell(Input::WorldFailed(first, failure)),
+            Err(failure) => self.post(Input::WorldFailed(first, failure)),
             Ok(Prepared { spawns, bindings }) => {
                 if let Some(world) = self.worlds.of_mut(first) {
                     (world.spawns, world.bindings) = (spawns, bindings);
@@ -272,10 +273,10 @@ impl Process {
         world.starting = None;
         for rank in world.here.clone() {
             match self.clients.get(rank) {
-                Some(client) => client.signal(libc::SIGKILL),
+                Some(client) => drop(client.signal(libc::SIGKILL)),
                 None => {
                     let end = mpd_proto::job::RankEnd::NotStarted;
-                    self.tell(Input::Exited(rank, end));
+                    self.post(Input::Exited(rank, end));
                 }
             }
         }
@@ -336,7 +337,7 @@ impl Process {
         for other in world.here.iter().filter_map(|&rank| self.clients.get(rank)) {
             use pmi_proto::Phase;
             if matches!(other.pmi.session.phase(), Phase::Ready | Phase::InFence) {
-                other.signal_alone(libc::SIGUSR1);
+                let _ = other.signal_alone(libc::SIGUSR1);
             }
         }
     }
@@ -346,7 +347,7 @@ impl Process {
     pub(super) fn bond(&mut self, asker: Asker, jobid: &[u8], joined: bool) {
         self.answer(asker, Answer::Done(Ok(())));
         if let Some(number) = Numbers::number_of(jobid, &self.order.kvsname) {
-            self.tell(Input::Bond { from: asker.0, number, joined });
+            self.post(Input::Bond { from: asker.0, number, joined });
         }
     }
 
@@ -362,14 +363,14 @@ impl Process {
         };
         self.answer(asker, Answer::Done(answer));
         if answer.is_ok() {
-            self.tell(Input::InterruptRank { from: asker.0, rank, signal });
+            self.post(Input::InterruptRank { from: asker.0, rank, signal });
         }
     }
 
     /// One rank is to be signaled.
     pub(super) fn interrupt_rank(&self, rank: Rank, number: u8) {
         if let Some(client) = self.clients.get(rank) {
-            client.signal_alone(i32::from(number));
+            let _ = client.signal_alone(i32::from(number));
         }
     }
 }

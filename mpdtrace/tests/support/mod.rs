@@ -187,25 +187,8 @@ impl Ran {
 }
 
 pub(crate) fn command(program: &str, rundir: &Path, words: &[&str]) -> Command {
-    let path = match program {
-        "mpdtrace" => env!("CARGO_BIN_EXE_mpdtrace"),
-        "mpdringtest" => env!("CARGO_BIN_EXE_mpdringtest"),
-        "mpdallexit" => env!("CARGO_BIN_EXE_mpdallexit"),
-        "mpdexit" => env!("CARGO_BIN_EXE_mpdexit"),
-        "mpddrain" => env!("CARGO_BIN_EXE_mpddrain"),
-        "mpdlistjobs" => env!("CARGO_BIN_EXE_mpdlistjobs"),
-        "mpdnames" => env!("CARGO_BIN_EXE_mpdnames"),
-        "mpdtop" => env!("CARGO_BIN_EXE_mpdtop"),
-        "mpdkilljob" => env!("CARGO_BIN_EXE_mpdkilljob"),
-        "mpdsigjob" => env!("CARGO_BIN_EXE_mpdsigjob"),
-        "mpdstdin" => env!("CARGO_BIN_EXE_mpdstdin"),
-        "mpdcleanup" => env!("CARGO_BIN_EXE_mpdcleanup"),
-        "mpdping" => env!("CARGO_BIN_EXE_mpdping"),
-        "mpdwatch" => env!("CARGO_BIN_EXE_mpdwatch"),
-        "mpdcheck" => env!("CARGO_BIN_EXE_mpdcheck"),
-        "mpdhelp" => env!("CARGO_BIN_EXE_mpdhelp"),
-        _ => panic!("no {program} here"),
-    };
+    // The other names are links beside it.
+    let path = Path::new(env!("CARGO_BIN_EXE_mpdtrace")).with_file_name(program);
     let mut command = Command::new(path);
     for variable in ["MPD_RUNDIR", "MPD_RING", "MPD_CON_EXT", "SLURM_JOB_ID", "PBS_JOBID"] {
         command.env_remove(variable);

@@ -8,11 +8,13 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
     Caller {
         arguments: Vec::new(),
         name: "mpirun".into(),
-        environment: variables.iter().map(|&(n, v)| (n.into(), v.into())).collect(),
+        environment: variables.iter().map(|(n, v)| format!("{n}={v}").into_bytes()).collect(),
         directory: "/".into(),
         umask: 0o022,
         limits: Vec::new(),
         terminal: (80, 24),
+        closed: [false; 3],
+        niceness: None,
         ring: crate::ring::size,
     }
 }

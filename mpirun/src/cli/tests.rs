@@ -12,10 +12,14 @@ mod texts;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mpd_proto::job::{Argset, Limit};
+use mpd_proto::job::{Argset, Bytes, Limit};
 
 use super::*;
 use crate::ring::RingSize;
+
+fn variable(name: &str, value: &str) -> Bytes {
+    format!("{name}={value}").into_bytes()
+}
 
 /// Somebody in `/work` who typed `arguments`.
 fn caller(arguments: &[&str]) -> Caller {
@@ -23,7 +27,7 @@ fn caller(arguments: &[&str]) -> Caller {
     Caller {
         arguments: arguments.iter().map(OsString::from).collect(),
         name: "mpirun".into(),
-        environment: variables.map(|(n, v)| (n.into(), v.into())).to_vec(),
+        environment: variables.map(|(n, v)| variable(n, v)).to_vec(),
         directory: "/work".into(),
         umask: 0o022,
         limits: vec![
@@ -32,7 +36,9 @@ fn caller(arguments: &[&str]) -> Caller {
             Limit { resource: 7, soft: 1024, hard: 4096 },
         ],
         terminal: (132, 43),
-        ring: || RingSize { hosts: 4, cpus: 6 },
+        closed: [false; 3],
+        niceness: Some(0),
+        ring: |_| RingSize { hosts: 4, cpus: 6 },
     }
 }
 

@@ -1,6 +1,7 @@
 //! `mpirun -stacks`: asks the debuggers of all ranks where these are, and prints it when the debuggers have
 //! left. What is decided is decided by [`mpd_proto::debug::survey::Survey`].
 
+use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) struct Asking {
     form: Form,
     pipes: Pipes,
     notes: Vec<String>,
+    /// What the session has to do, in order.
+    orders: VecDeque<Order>,
     /// The user does not want to know any more.
     interrupted: bool,
 }
@@ -40,15 +43,28 @@ impl Asking {
     ) -> Result<Self> {
         let survey = Survey::new(numbers, now);
         let pipes = Pipes::new(pipes, registry)?;
-        Ok(Self { survey, form, pipes, notes: Vec::new(), interrupted: false })
+        let (notes, orders) = (Vec::new(), VecDeque::new());
+        Ok(Self { survey, form, pipes, notes, orders, interrupted: false })
     }
 
     fn read(&mut self, now: Time) {
         for (from, line) in self.pipes.read() {
             match from {
-                From::Debuggers => self.survey.said(now, &line),
+                From::Debuggers => {
+                    self.survey.said(now, &line);
+                    self.perform();
+                }
                 From::Complaints => self.note(&String::from_utf8_lossy(&line)),
             }
+        }
+    }
+
+    fn perform(&mut self) {
+        while let Some(output) = self.survey.poll_output() {
+            self.orders.push_back(match output {
+                Output::Send { ranks, line } => Order::Send(JobInput::Debug { ranks, line }),
+                Output::Kill => Order::Kill,
+            });
         }
     }
 
@@ -69,6 +85,7 @@ impl Beside for Asking {
     fn turn(&mut self, now: Time) {
         self.read(now);
         self.survey.handle_timeout(now);
+        self.perform();
     }
 
     fn wait(&self) -> (Option<Time>, Option<Duration>) {
@@ -94,10 +111,7 @@ impl Beside for Asking {
     }
 
     fn next_order(&mut self) -> Option<Order> {
-        Some(match self.survey.poll_output()? {
-            Output::Send { ranks, line } => Order::Send(JobInput::Debug { ranks, line }),
-            Output::Kill => Order::Kill,
-        })
+        self.orders.pop_front()
     }
 
     fn close(&mut self, now: Time) -> Option<u8> {

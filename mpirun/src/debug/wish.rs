@@ -51,7 +51,7 @@ const OWN: [Key; 8] = [
 ];
 
 /// What else may be said where there is a job already.
-const ALSO_ATTACHED: [Key; 2] = [Key::EnvExport, Key::Verbose];
+const ALSO_ATTACHED: [Key; 4] = [Key::EnvExport, Key::Ring, Key::RunDir, Key::Verbose];
 
 /// What says nothing where nobody types.
 const NOT_FOR_STACKS: [Key; 5] =

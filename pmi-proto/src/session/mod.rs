@@ -31,7 +31,7 @@ use self::pmi2::Asker;
 use crate::error::{ProtocolError, PutError, Refusal, excerpt};
 use crate::input::InputBuffer;
 use crate::limits::{
-    MAX_BACKLOG, MAX_KEY, MAX_KVSNAME, MAX_LINE, MAX_OPERATIONS, MAX_OUTPUT, MAX_VALUE,
+    MAX_BACKLOG, MAX_KEY, MAX_KVSNAME, MAX_LINE, MAX_OPERATIONS, MAX_OUTPUT, MAX_PORT, MAX_VALUE,
 };
 use crate::singleton;
 
@@ -376,6 +376,13 @@ fn check_value(command: &'static str, value: &[u8]) -> Result<(), ProtocolError>
     }
 }
 
+fn check_port(command: &'static str, port: &[u8]) -> Result<(), ProtocolError> {
+    match port.len() {
+        length if length >= MAX_PORT => Err(ProtocolError::PortTooLong { command, length }),
+        _ => Ok(()),
+    }
+}
+
 fn check_new_pair(command: &'static str, key: &[u8], value: &[u8]) -> Result<(), ProtocolError> {
     if key.starts_with(RESERVED) {
         return Err(ProtocolError::ReservedKey { key: excerpt(key) });
@@ -391,6 +398,15 @@ fn refused(result: Result<(), PutError>) -> Result<(), Refusal> {
 /// What came of something about a name; why not, as Hydra's `rc=1` and a word.
 fn said<T>(result: Result<T, &str>) -> Result<T, Refusal> {
     result.map_err(|word| Refusal::new(1, word))
+}
+
+/// What came of a lookup. A port that the client may have no room for is not sent.
+fn found(result: Result<&[u8], &str>) -> Result<Vec<u8>, Refusal> {
+    let port = said(result)?;
+    match check_port("lookup_name", port) {
+        Ok(()) => Ok(port.to_vec()),
+        Err(error) => Err(Refusal::new(1, error.msg())),
+    }
 }
 
 /// How the keys begin that only the process manager sets.

@@ -1,10 +1,13 @@
 //! The dialect of lines: commands taken, and answers put into replies. One request at a time.
 
 use super::operation::{Answer, Operation};
-use super::{Dialect, Phase, Session, Wanted, check_key, check_new_pair, refused, said};
+use super::{
+    Dialect, Phase, RESERVED, Session, Wanted, check_key, check_new_pair, check_port, found,
+    refused, said,
+};
 use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::TooLong;
-use crate::limits::{MAX_KEY, MAX_KVSNAME, MAX_REPLY, MAX_VALUE};
+use crate::limits::{MAX_KEY, MAX_KVSNAME, MAX_REPLY, MAX_VALUE, MAX_VALUE_REPLY};
 use crate::pmi1::command::{Block, Command, row_named};
 use crate::pmi1::reply::{IndexedEntry, Reply, SUBVERSION, Setting, VERSION};
 use crate::pmi1::spawn::{SpawnBlock, SpawnCall};
@@ -90,10 +93,13 @@ impl Session {
                 Err(error) => self.refuse_command(error),
             },
             Command::BarrierIn => self.wait_for(Wanted::Fence, Operation::Fence),
-            Command::PublishName { service, port } => {
-                let operation = Operation::Publish { service: service.into(), value: port };
-                self.wait_for(Wanted::Publish, operation);
-            }
+            Command::PublishName { service, port } => match check_port("publish_name", &port) {
+                Ok(()) => {
+                    let operation = Operation::Publish { service: service.into(), value: port };
+                    self.wait_for(Wanted::Publish, operation);
+                }
+                Err(error) => self.refuse_command(error),
+            },
             Command::LookupName { service } => {
                 self.wait_for(Wanted::Lookup, Operation::Lookup { service: service.into() });
             }
@@ -206,7 +212,7 @@ impl Session {
     pub(super) fn send(&mut self, reply: &Reply) {
         let line = reply.encode();
         let (text, _newline) = line.split_at(line.len() - 1);
-        if text.len() > MAX_REPLY {
+        if text.len() > longest(reply) {
             self.send_refusal(reply, "value_too_long");
         } else if text.contains(&b'\n') {
             self.send_refusal(reply, "value_is_not_one_line");
@@ -229,9 +235,7 @@ pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
         (Wanted::Value { key }, Answer::Get(value)) => get_reply(key, value),
         (Wanted::Entry { index }, Answer::GetByIndex(entry)) => indexed_reply(*index, entry),
         (Wanted::Publish, Answer::Published(result)) => Reply::PublishResult(said(result)),
-        (Wanted::Lookup, Answer::Found(result)) => {
-            Reply::LookupResult(said(result).map(<[u8]>::to_vec))
-        }
+        (Wanted::Lookup, Answer::Found(result)) => Reply::LookupResult(found(result)),
         (Wanted::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
         (Wanted::Fence, Answer::Fence) => Reply::BarrierOut,
         (Wanted::Spawn, Answer::Spawned(result)) => spawn_reply(result),
@@ -240,8 +244,24 @@ pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
     })
 }
 
+/// How long the line of a reply may be.
+fn longest(reply: &Reply) -> usize {
+    let value = if let Reply::GetResult(Ok(value)) = reply {
+        value
+    } else if let Reply::GetByIndexResult(Ok(entry)) = reply {
+        &entry.value
+    } else {
+        return MAX_REPLY;
+    };
+    if value.len() < MAX_VALUE { MAX_VALUE_REPLY } else { MAX_REPLY }
+}
+
 fn get_reply(key: &[u8], value: Option<&[u8]>) -> Reply {
     Reply::GetResult(match value {
+        // No client had to fit such a value into its put.
+        Some(value) if key.starts_with(RESERVED) && value.len() > MAX_UNPUT_VALUE => {
+            Err(Refusal::new(-1, "value_too_long"))
+        }
         Some(value) => Ok(value.to_vec()),
         None => Err(Refusal::new(-1, format!("key_{}_not_found", excerpt(key)))),
     })
@@ -274,6 +294,9 @@ fn spawn_reply(result: Result<Spawned<'_>, &str>) -> Reply {
         }
     }
 }
+
+/// Longest value whose reply is no longer than [`MAX_REPLY`].
+const MAX_UNPUT_VALUE: usize = MAX_REPLY - "cmd=get_result rc=0 msg=success value=".len();
 
 /// Commands a client may give before it was initialized.
 const BEFORE_INIT: &[&str] = &["initack", "init", "abort"];

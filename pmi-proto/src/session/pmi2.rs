@@ -3,7 +3,8 @@
 
 use super::operation::{Answer, Operation};
 use super::{
-    Dialect, Phase, Session, Wanted, check_key, check_new_pair, check_value, refused, said,
+    Dialect, Phase, Session, Wanted, check_key, check_new_pair, check_port, check_value, found,
+    refused, said,
 };
 use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::Unit;
@@ -157,6 +158,7 @@ impl Session {
                 Act::Ask(Wanted::Ring, Operation::Ring { left, right })
             }
             Request::Publish { service, port } => {
+                check_port(command, &port)?;
                 Act::Ask(Wanted::Publish, Operation::Publish { service, value: port })
             }
             Request::Lookup { service } => Act::Ask(Wanted::Lookup, Operation::Lookup { service }),
@@ -221,9 +223,7 @@ impl Session {
                 said(result).map(|()| Content::Done)
             }
             (Wanted::Done, Answer::Done(result)) => said(result).map(|()| Content::Done),
-            (Wanted::Lookup, Answer::Found(result)) => {
-                said(result).map(|port| Content::Port(port.to_vec()))
-            }
+            (Wanted::Lookup, Answer::Found(result)) => found(result).map(Content::Port),
             (Wanted::Fence, Answer::Fence) => Ok(Content::Done),
             (Wanted::Ring, Answer::Ring(result)) => said(result).map(|(left, right)| {
                 Content::Ring { rank: self.facts.rank, left: left.to_vec(), right: right.to_vec() }

@@ -34,6 +34,8 @@ static void spawn(char *program) {
     MPI_Comm children;
     MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
                    MPI_ERRCODES_IGNORE);
+    /* A parent that ended earlier would take away the memory that its children connect through. */
+    MPI_Barrier(children);
     MPI_Comm_disconnect(&children);
 }
 
@@ -42,8 +44,10 @@ static void meet_parent(int rank) {
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
     printf("spawned %d\n", rank);
-    if (parent != MPI_COMM_NULL)
+    if (parent != MPI_COMM_NULL) {
+        MPI_Barrier(parent);
         MPI_Comm_disconnect(&parent);
+    }
 }
 
 int main(int argc, char **argv) {

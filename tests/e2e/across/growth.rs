@@ -3,7 +3,7 @@
 
 use mpd_io::conn::Conn;
 use mpd_proto::RankSet;
-use mpd_proto::job::{JobKey, Share, Shares};
+use mpd_proto::job::{Cookie, JobKey, Share, Shares};
 use mpd_proto::message::{Launch, ManagerOrder, ManagerReport, Placing};
 use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
 use mpd_proto::ring::{DaemonName, Instance};
@@ -75,7 +75,7 @@ fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
     let launch = Launch {
         job: orphaned.job.clone(),
         key: JobKey::from_bytes(KEY),
-        cookie: "0123456789abcdef0123456789abcdef".to_owned(),
+        cookie: Cookie::from_bytes([3; 16]),
         kvsname: "kvs_0".to_owned(),
         tmpdir: "/tmp".to_owned(),
         shares: Shares::new(

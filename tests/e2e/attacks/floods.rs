@@ -300,7 +300,7 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
             let path = entry.path();
             if path.is_dir() {
                 directories.push(path);
-            } else if ["signal_hook", "sigaction(", "SigAction", "signalfd"]
+            } else if ["signal_hook", "sigaction", "SigAction", "signalfd"]
                 .iter()
                 .any(|w| holds(&path, w))
             {
@@ -313,8 +313,8 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
     let known = ["mpd-io/src/raw.rs", "mpd-io/src/signals.rs"].map(str::to_owned);
     assert_eq!(catching, BTreeSet::from(known));
     let raw = std::fs::read_to_string(root.join("mpd-io/src/raw.rs")).expect("it is there");
-    let set: Vec<_> = raw.lines().filter(|line| line.contains("sa_sigaction")).collect();
-    assert!(set.iter().all(|line| line.contains("SIG_DFL")), "a handler of its own: {set:?}");
+    let set: Vec<_> = raw.lines().filter(|line| line.contains("sigaction")).collect();
+    assert!(set.iter().all(|line| line.contains("default")), "a handler of its own: {set:?}");
 }
 
 #[test]

@@ -20,9 +20,9 @@ fn a_rank_that_crashes_shows_where_while_the_others_run() {
     session.does("z ?");
     let screen = session.quits();
     for lines in [
-        "1: 72\t        *(volatile int *)(long)chosen = 1;\n",
+        "1: 76\t        *(volatile int *)(long)chosen = 1;\n",
         "(mpigdb) print chosen\n1: $1 = 1\n",
-        "(mpigdb) z ?\naddressed: 1\n0,2: runs\n1: stopped in main at world.c:72 (signal-received SIGSEGV)\n",
+        "(mpigdb) z ?\naddressed: 1\n0,2: runs\n1: stopped in main at world.c:76 (signal-received SIGSEGV)\n",
     ] {
         assert!(screen.contains(lines), "{lines}\n--\n{screen}");
     }

@@ -295,19 +295,35 @@ fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
 }
 
 #[test]
-fn where_no_daemon_could_be_asked_and_in_a_batch_the_place_is_told_at_the_end() {
+fn without_a_daemon_the_debugger_opens_as_with_one() {
     let program = crasher!();
     let suite = Suite::new();
-    let has_no_session = |option: &str| {
+    let mut scene = Scene::of(&suite, "", &format!("-n 3 {program} segv 1"));
+    scene.opens("rank 1 of host ");
+    scene.shows("bt", "in broken");
+    scene.shows("print asleep", "1: $1 = 0\n");
+    scene.quits(139, "rank 1: killed by signal");
+    suite.gone(&[]);
+}
+
+#[test]
+fn where_no_debugger_would_find_the_job_and_in_a_batch_the_place_is_told_at_the_end() {
+    let program = crasher!();
+    let suite = Suite::new();
+    let has_no_session = |option: &str, before: &str| {
         let mut scene = Scene::of(&suite, "", &format!("{option} -n 2 {program} segv 1"));
+        scene.terminal.shows(before);
         scene.terminal.shows("where ranks were when SIGSEGV came:\n");
         scene.terminal.shows_prompt();
         assert_eq!(scene.terminal.exit_code(), 139);
         scene.terminal.leave();
     };
-    has_no_session("");
+    let private = suite.rundir().join("private");
+    std::fs::write(&private, "").expect("a file in the place of the directory");
+    has_no_session("", "no debugger will open at a crash");
     suite.gone(&[]);
+    std::fs::remove_file(private).expect("the file");
     suite.start_daemon();
-    has_no_session("-batch");
+    has_no_session("-batch", "");
     suite.only_the_daemon_is_left();
 }

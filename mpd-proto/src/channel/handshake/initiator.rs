@@ -9,6 +9,7 @@ use crate::channel::hello::{self, ANSWER, Claims, Hello, Instance, PROOF, Purpos
 use crate::channel::key::{Key, NoRandomness};
 use crate::channel::schedule::{self, Session, Tag};
 use crate::channel::seal::{Opener, Sealer};
+use crate::pump::UNDRAINED;
 use crate::time::Time;
 
 /// What the initiator wants.
@@ -91,6 +92,7 @@ impl Initiator {
 
     /// Takes bytes as they came, and returns how many belonged to the handshake.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
+        debug_assert!(self.send.is_none() && self.then.is_none(), "{UNDRAINED}");
         match mem::replace(&mut self.state, State::Over) {
             State::ExpectAnswer(mut expect) => {
                 let taken = expect.answer.take(bytes);

@@ -84,6 +84,9 @@ pub enum HandshakeError {
     /// The peer holds the key and its hello makes no sense here.
     #[error("the peer's hello is malformed")]
     Malformed,
+    /// The peer holds the key, or somebody recorded a holder: this hello came before.
+    #[error("its first message came before: a recording?")]
+    Repeated,
     /// The peer is this very process.
     #[error("connected to itself")]
     Reflected,

@@ -9,10 +9,13 @@ use std::mem;
 use crypto::rand::SecureRandom;
 
 use super::{Collector, Established, Flight, HandshakeError, KeyPair};
-use crate::channel::hello::{self, ANSWER, HELLO, Hello, Instance, PROOF, Purpose, Unfit, VERSION};
+use crate::channel::hello::{
+    self, ANSWER, Claims, HELLO, Hello, Instance, Mark, PROOF, Purpose, Unfit, VERSION,
+};
 use crate::channel::key::{Key, KeyId, Keys};
 use crate::channel::schedule::{self, Session, Tag};
 use crate::channel::seal::{Opener, Sealer};
+use crate::pump::UNDRAINED;
 use crate::time::Time;
 
 /// What a responder brings to one connection.
@@ -33,6 +36,8 @@ pub enum ResponderOutput {
     Send(Flight),
     /// Look up the key of the job of this manager, and say it with [`Responder::manager_key`].
     FindManager(Instance),
+    /// The hello is proven: say with [`Responder::admit`] whether it is new.
+    Admit(Mark),
     /// The hello is proven: hand the connection and these bytes to the manager.
     PassOn {
         /// Whom to.
@@ -68,6 +73,7 @@ enum Serves {
 enum State {
     ExpectHello(Collector<HELLO>),
     ExpectManagerKey(Hello, Instance),
+    ExpectAdmission(Box<(Hello, Key, Claims)>),
     ExpectProof(Box<ExpectProof>),
     Over,
 }
@@ -103,12 +109,13 @@ impl Responder {
         match &self.state {
             State::ExpectHello(hello) => hello.wanted(),
             State::ExpectProof(expect) => expect.proof.wanted(),
-            State::ExpectManagerKey(..) | State::Over => 0,
+            State::ExpectManagerKey(..) | State::ExpectAdmission(_) | State::Over => 0,
         }
     }
 
     /// Takes bytes as they came, and returns how many belonged to the handshake.
     pub fn receive(&mut self, bytes: &[u8], random: &dyn SecureRandom) -> usize {
+        debug_assert!(self.send.is_none() && self.then.is_none(), "{UNDRAINED}");
         let mut used = 0;
         while used < bytes.len() && self.wanted() > 0 {
             used += self.take(&bytes[used..], random);
@@ -140,7 +147,7 @@ impl Responder {
                 }
                 taken
             }
-            state @ (State::ExpectManagerKey(..) | State::Over) => {
+            state @ (State::ExpectManagerKey(..) | State::ExpectAdmission(_) | State::Over) => {
                 self.state = state;
                 0
             }
@@ -166,7 +173,40 @@ impl Responder {
         let key = hello.opens(&self.keys).ok_or(HandshakeError::Stranger)?.clone();
         let claims = hello.claims().map_err(|unfit| self.refuse(&key, &hello, unfit))?;
         self.check(claims.purpose, claims.from, claims.to)?;
+        match self.serves {
+            Serves::Daemon => {
+                self.then = Some(ResponderOutput::Admit(Mark::of(hello.bytes())));
+                Ok(State::ExpectAdmission(Box::new((hello, key, claims))))
+            }
+            // Its daemon has seen to that.
+            Serves::Manager => self.answer(&hello, &key, &claims, random),
+        }
+    }
 
+    /// Answers [`ResponderOutput::Admit`]. A hello that is not new is a recording.
+    pub fn admit(&mut self, is_new: bool, random: &dyn SecureRandom) {
+        match mem::replace(&mut self.state, State::Over) {
+            State::ExpectAdmission(proven) => {
+                let (hello, key, claims) = *proven;
+                let next = if is_new {
+                    self.answer(&hello, &key, &claims, random)
+                } else {
+                    Err(HandshakeError::Repeated)
+                };
+                self.enter(next);
+            }
+            // The time was over meanwhile.
+            state => self.state = state,
+        }
+    }
+
+    fn answer(
+        &mut self,
+        hello: &Hello,
+        key: &Key,
+        claims: &Claims,
+        random: &dyn SecureRandom,
+    ) -> Result<State, HandshakeError> {
         let operations = &mut self.operations;
         let pair = KeyPair::generate(random, operations)?;
         let body = hello::answer_body(self.reception.me, &self.reception.nonce, &pair.public);
@@ -238,7 +278,10 @@ impl Responder {
                 });
             }
             // The time was over meanwhile.
-            state @ (State::ExpectHello(_) | State::ExpectProof(_) | State::Over) => {
+            state @ (State::ExpectHello(_)
+            | State::ExpectAdmission(_)
+            | State::ExpectProof(_)
+            | State::Over) => {
                 self.state = state;
             }
         }
@@ -265,9 +308,10 @@ impl Responder {
     pub const fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Over => None,
-            State::ExpectHello(_) | State::ExpectManagerKey(..) | State::ExpectProof(_) => {
-                Some(self.reception.deadline)
-            }
+            State::ExpectHello(_)
+            | State::ExpectManagerKey(..)
+            | State::ExpectAdmission(_)
+            | State::ExpectProof(_) => Some(self.reception.deadline),
         }
     }
 
@@ -281,7 +325,10 @@ impl Responder {
     fn give_up(&mut self, error: HandshakeError) {
         match mem::replace(&mut self.state, State::Over) {
             State::Over => {}
-            State::ExpectHello(_) | State::ExpectManagerKey(..) | State::ExpectProof(_) => {
+            State::ExpectHello(_)
+            | State::ExpectManagerKey(..)
+            | State::ExpectAdmission(_)
+            | State::ExpectProof(_) => {
                 self.then = Some(ResponderOutput::Close(error));
             }
         }

@@ -30,6 +30,7 @@ use self::lines::Lines;
 use self::program::Terminal;
 use self::said::Said;
 use crate::debug::mi::{MAX_LINE, MAX_TAIL};
+use crate::pump::UNDRAINED;
 use crate::time::Time;
 
 /// Bytes of a line to or from the console, its first one and newline not counted.
@@ -233,6 +234,7 @@ impl Driver {
 
     /// Something has happened.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match input {
             Input::Commands(bytes) => {
                 for line in self.commands.push(bytes) {
@@ -262,6 +264,7 @@ impl Driver {
 
     /// The time that [`Driver::poll_timeout`] told has come.
     pub fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.terminal.timeout(now, &mut self.outputs);
         self.kill_timeout(now);
         if let Phase::Leaving { until: Some(until), .. } = &mut self.phase

@@ -41,6 +41,16 @@ impl Bench {
         bench
     }
 
+    /// Its program runs and has stopped, by command 1.
+    fn stopped() -> Self {
+        let mut bench = Self::ready();
+        bench.command("1 run run");
+        bench.runs();
+        bench.stops();
+        bench.take();
+        bench
+    }
+
     fn drain(&mut self) {
         while let Some(output) = self.driver.poll_output() {
             match output {
@@ -362,11 +372,7 @@ fn more_input_that_gdb_asks_for_ends_at_once() {
 
 #[test]
 fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
-    let mut bench = Bench::ready();
-    bench.command("1 run run");
-    bench.runs();
-    bench.stops();
-    bench.take();
+    let mut bench = Bench::stopped();
     bench.command("2 stacks");
     bench.answers(r#"^done,threads=[{id="2"},{id="1"}],current-thread-id="1""#);
     assert!(bench.asked.last().unwrap().contains("--thread 1 "));
@@ -386,11 +392,7 @@ fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
 
 #[test]
 fn a_thread_that_gdb_cannot_read_is_named_among_the_stacks_of_the_others() {
-    let mut bench = Bench::ready();
-    bench.command("1 run run");
-    bench.runs();
-    bench.stops();
-    bench.take();
+    let mut bench = Bench::stopped();
     bench.command("2 stacks");
     bench.answers(r#"^done,threads=[{id="1"},{id="2"},{id="3"}],current-thread-id="1""#);
     bench.answers(r#"^done,stack=[frame={level="0",func="f",file="t.c",line="6"}]"#);

@@ -9,6 +9,8 @@ pub(super) enum Command<'a> {
     Address(&'a str),
     /// `z ?`: who does what.
     Who,
+    /// `help z`: what these mean.
+    HelpOnAddress,
     /// End of the session.
     Quit,
     /// Starts the program.
@@ -32,6 +34,7 @@ impl<'a> Command<'a> {
             "" if line.is_empty() => Self::Empty,
             "z" if rest == "?" => Self::Who,
             "z" => Self::Address(rest),
+            "h" | "he" | "hel" | "help" if rest == "z" => Self::HelpOnAddress,
             "q" | "qu" | "qui" | "quit" | "exit" => Self::Quit,
             "r" | "ru" | "run" | "start" | "starti" => Self::Run,
             "k" | "kill" if rest.is_empty() => Self::Kill,
@@ -48,6 +51,20 @@ impl<'a> Command<'a> {
         }
     }
 }
+
+impl Command<'_> {
+    /// Whether it is about who is addressed, which no debugger knows.
+    pub(super) const fn is_for_us(self) -> bool {
+        matches!(self, Self::Address(_) | Self::Who | Self::HelpOnAddress)
+    }
+}
+
+/// What `help z` prints.
+pub(super) const HELP_ON_ADDRESS: &str = "\
+z         address all ranks: what is typed goes to all of them
+z RANKS   address these ranks alone, like z 0 or z 1-2,5
+z ?       show who is addressed, who runs, and who is stopped where
+";
 
 /// What an empty line after `line` asks for, as gdb has it: to go on in the same way.
 pub(super) fn repeated(line: &str) -> Option<&str> {
@@ -72,6 +89,8 @@ mod tests {
             ("z", Command::Address("")),
             ("z 0,2-4", Command::Address("0,2-4")),
             ("z ?", Command::Who),
+            ("help z", Command::HelpOnAddress),
+            ("help", Command::Gdb),
             ("q", Command::Quit),
             ("quit 3", Command::Quit),
             ("r", Command::Run),

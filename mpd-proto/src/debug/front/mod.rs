@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use crate::debug::numbers::Numbers;
 use crate::message::MAX_DEBUG_LINE;
+use crate::pump::UNDRAINED;
 use crate::rankset::RankSet;
 use crate::time::Time;
 
@@ -209,6 +210,7 @@ impl Front {
 
     /// Takes one input. Drain [`Front::poll_output`] before the next.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.phase == Phase::Over {
             return;
         }
@@ -226,6 +228,7 @@ impl Front {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
         }

@@ -1,6 +1,6 @@
 //! What the user does: lines, ^C, and the end of his input.
 
-use super::command::{Command, repeated};
+use super::command::{Command, HELP_ON_ADDRESS, repeated};
 use super::{Front, MAX_AHEAD, MAX_GROUPS, MAX_TYPED, Output, Phase, TWICE_WITHIN, rank_or_ranks};
 use crate::rankset::RankSet;
 use crate::time::Time;
@@ -22,7 +22,7 @@ impl Front {
             return self.ahead.push_front(line.to_owned());
         }
         let busy = self.ranks.busy(&self.addressed);
-        let is_for_us = matches!(Command::of(line.trim()), Command::Address(_) | Command::Who)
+        let is_for_us = Command::of(line.trim()).is_for_us()
             && (busy.is_empty() || !self.ranks.ready(&self.addressed).is_empty());
         match is_for_us {
             true => self.choose(line.trim()),
@@ -74,7 +74,9 @@ impl Front {
         }
         match Command::of(&line) {
             Command::Empty => return,
-            Command::Address(_) | Command::Who => return self.choose(&line),
+            Command::Address(_) | Command::Who | Command::HelpOnAddress => {
+                return self.choose(&line);
+            }
             Command::Quit => return self.quit(now),
             Command::Block(word) => {
                 let text = format!("{word}: put it in a gdb script and use: source FILE");
@@ -102,6 +104,7 @@ impl Front {
     fn choose(&mut self, line: &str) {
         let wanted = match Command::of(line) {
             Command::Who => return self.show_who(),
+            Command::HelpOnAddress => return self.show_help(),
             Command::Address("") => Ok(RankSet::all()),
             Command::Address(text) => text.parse::<RankSet>(),
             _ => return,
@@ -124,6 +127,12 @@ impl Front {
     fn address(&mut self, ranks: RankSet) {
         self.addressed = ranks;
         (self.mixed, self.hinted) = (None, false);
+    }
+
+    fn show_help(&mut self) {
+        let mut shown = self.display.fresh();
+        shown.extend(HELP_ON_ADDRESS.bytes());
+        self.outputs.push_back(Output::Print(shown));
     }
 
     fn show_who(&mut self) {

@@ -10,8 +10,9 @@ fn debugged(hosts: usize, size: u32, place: usize) -> Manager {
 }
 
 fn running(size: u32) -> Story {
-    let mut story = Story { manager: debugged(1, size, 0), now: Time::ZERO, ended: Vec::new() };
-    assert_eq!(story.tell(Input::Ready), [Output::Go]);
+    let mut story =
+        Story { manager: Pump::new(debugged(1, size, 0)), now: Time::ZERO, ended: Vec::new() };
+    assert_eq!(story.tell(Input::Ready), [Output::TellStarted, Output::Go]);
     assert_eq!(story.tell(Input::Started), []);
     story
 }

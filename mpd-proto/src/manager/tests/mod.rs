@@ -1,8 +1,8 @@
 //! The stories of a job, told to the machine.
 
-mod cluster;
+mod alone;
 mod debug;
-mod sim;
+mod dice;
 mod tree;
 mod worlds;
 
@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::job::{SIGKILL, SIGTERM, SIGTSTP};
 use super::*;
 use crate::job::Share;
+use crate::pump::Pump;
 use crate::ring::Instance;
 
 fn name(place: usize) -> DaemonName {
@@ -45,7 +46,7 @@ fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
 }
 
 struct Story {
-    manager: Manager,
+    manager: Pump<Manager>,
     now: Time,
     /// What was told of worlds that have ended.
     ended: Vec<WorldEnds>,
@@ -64,18 +65,21 @@ impl Story {
 
     /// Ranks are being spawned.
     fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        let mut story =
-            Self { manager: alone(size, on_failure, limit), now: Time::ZERO, ended: Vec::new() };
-        assert_eq!(story.tell(Input::Ready), [Output::Go]);
+        let mut story = Self {
+            manager: Pump::new(alone(size, on_failure, limit)),
+            now: Time::ZERO,
+            ended: Vec::new(),
+        };
+        assert_eq!(story.tell(Input::Ready), [Output::TellStarted, Output::Go]);
         story
     }
 
     /// What the manager wants besides cleaning up, which is done at once, and telling how worlds ended.
     fn outputs(&mut self) -> Vec<Output> {
         let mut outputs = Vec::new();
-        while let Some(output) = self.manager.poll_output() {
+        while let Some(output) = self.manager.next(self.now) {
             match output {
-                Output::Tidy => self.manager.handle(self.now, Input::Tidied),
+                Output::Tidy => self.manager.post(Input::Tidied),
                 Output::WorldEnded(ends) => self.ended.push(ends),
                 output => outputs.push(output),
             }
@@ -84,7 +88,7 @@ impl Story {
     }
 
     fn tell(&mut self, input: Input) -> Vec<Output> {
-        self.manager.handle(self.now, input);
+        self.manager.post(input);
         self.outputs()
     }
 
@@ -152,6 +156,16 @@ fn exit_0_between_init_and_finalize_is_a_failure() {
     story.tell(Input::Initialized(Rank(1)));
     let outputs = story.exit(1, 0);
     assert_eq!(outputs[0], told(Failure::NotFinalized { rank: Rank(1) }));
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
+}
+
+#[test]
+fn with_continue_exit_0_between_init_and_finalize_ends_nobody_else() {
+    let mut story = Story::with(2, OnFailure::Continue, None);
+    story.tell(Input::Initialized(Rank(1)));
+    let failure = told(Failure::NotFinalized { rank: Rank(1) });
+    assert_eq!(story.exit(1, 0), [failure, Output::Dead(Rank(1))]);
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
 }
@@ -264,7 +278,7 @@ fn a_job_over_but_not_drained_can_still_be_interrupted() {
     let mut story = Story::of(1);
     story.exit(0, 0);
     story.tell(Input::TreeGone);
-    assert_eq!(story.manager.poll_timeout(), None);
+    assert_eq!(story.manager.machine().poll_timeout(), None);
     assert_eq!(story.tell(Input::Interrupt), []);
     assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(130)));
 }
@@ -286,6 +300,58 @@ fn a_suspended_job_that_is_ended_is_continued_first() {
         story.tell(Input::ConsoleLost),
         [Output::DiscardOutput, Output::SignalRanks(SIGTERM), Output::ContinueTree]
     );
+}
+
+/// A job of one rank that may run for so long.
+fn limited() -> (Story, Duration, Output) {
+    let limit = Duration::from_secs(5);
+    let timed_out = told_of_job(Failure::TimedOut { limit_ms: 5000 });
+    (Story::with(1, OnFailure::End, Some(limit)), limit, timed_out)
+}
+
+#[test]
+fn after_the_time_limit_a_reader_that_does_not_read_is_not_waited_for() {
+    let (mut story, limit, timed_out) = limited();
+    assert_eq!(story.after(limit), [timed_out, Output::SignalRanks(SIGTERM)]);
+    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
+    assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(124)]);
+}
+
+#[test]
+fn the_time_limit_ends_the_wait_for_the_reader_of_ranks_that_ended_before_it() {
+    let (mut story, limit, timed_out) = limited();
+    story.exit(0, 0);
+    story.tell(Input::TreeGone);
+    assert_eq!(story.after(limit), [], "the reader may still read");
+    assert_eq!(
+        story.after(DRAIN_GRACE),
+        [timed_out, Output::DiscardOutput, Output::Finish(124)],
+        "output was lost"
+    );
+}
+
+#[test]
+fn a_reader_that_reads_is_waited_for_even_after_the_time_limit() {
+    let (mut story, limit, _) = limited();
+    story.exit(0, 0);
+    story.tell(Input::TreeGone);
+    story.after(limit);
+    for _ in 0..5 {
+        assert_eq!(story.after(DRAIN_GRACE / 2), []);
+        assert_eq!(story.tell(Input::DrainGoesOn), []);
+    }
+    assert_eq!(story.tell(Input::Drained), [Output::Finish(0)]);
+    assert_eq!(story.manager.machine().poll_timeout(), None);
+}
+
+#[test]
+fn a_failure_before_the_time_limit_keeps_its_code_when_output_is_lost() {
+    let (mut story, limit, _) = limited();
+    story.exit(0, 7);
+    story.tell(Input::TreeGone);
+    story.after(limit);
+    assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(7)]);
 }
 
 #[test]
@@ -327,7 +393,7 @@ fn a_failure_while_ranks_are_being_started_kills_at_once() {
 fn an_interrupt_while_ranks_are_being_started_ends_with_130() {
     let mut story = Story::starting(2, OnFailure::End, None);
     story.tell(Input::Interrupt);
-    assert_eq!(story.manager.exit_code(), 130);
+    assert_eq!(story.manager.machine().exit_code(), 130);
 }
 
 #[test]
@@ -385,4 +451,29 @@ fn a_job_that_only_waits_for_its_reader_can_be_terminated() {
     story.tell(Input::TreeGone);
     assert_eq!(story.tell(Input::Signal(SIGTERM)), []);
     assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(143)));
+}
+
+#[test]
+fn a_process_that_cannot_be_killed_is_told_at_once_and_outweighs_what_failed_before() {
+    let mut story = Story::of(1);
+    story.tell(Input::Exited(Rank(0), RankEnd::Exited(3)));
+    let outputs = story.tell(Input::LeftRunning("process 7".to_owned()));
+    let [Output::TellNotice(text)] = &outputs[..] else { panic!("{outputs:?}") };
+    assert!(text.starts_with("host h0: cannot kill process 7"), "{text}");
+    story.tell(Input::TreeGone);
+    assert_eq!(story.tell(Input::Drained), [Output::Finish(125)]);
+}
+
+#[test]
+fn a_job_whose_rank_cannot_receive_the_request_to_end_is_killed_after_the_grace() {
+    let mut story = Story::of(1);
+    assert_eq!(story.tell(Input::Signal(SIGTERM)), [Output::SignalRanks(SIGTERM)]);
+    let problem = "cannot send SIGTERM to process 7".to_owned();
+    let outputs = story.tell(Input::SignalRefused(problem.clone()));
+    let again = Output::SignalRanks(SIGTERM);
+    assert_eq!(outputs, [told(Failure::Suite { problem: problem.clone() }), again]);
+    assert_eq!(story.tell(Input::SignalRefused(problem)), []);
+    assert_eq!(story.after(FAILURE_GRACE), [Output::KillTree]);
+    story.exit(0, 0);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(125)]);
 }

@@ -1,6 +1,6 @@
 //! The stories of a manager among others, and of the root of several.
 
-use super::cluster::{Cluster, Dice};
+use super::dice::Dice;
 use super::*;
 
 const RELEASE: Down = Down::Release { first: Rank(0) };
@@ -65,7 +65,9 @@ impl Post {
     fn after(&mut self, wait: Duration) -> Vec<Output> {
         self.now = self.now + wait;
         self.manager.handle_timeout(self.now);
-        self.flush()
+        let mut outputs = self.outputs();
+        outputs.extend(self.flush());
+        outputs
     }
 
     fn outputs(&mut self) -> Vec<Output> {
@@ -93,11 +95,32 @@ fn exited(rank: u32, code: u8) -> Up {
 fn ranks_start_when_everybody_is_ready_and_not_before() {
     let mut root = Post::at(0, 2);
     assert_eq!(root.tell(Input::Ready), []);
-    assert_eq!(root.hear(Up::Ready), [below(Down::Go), Output::Go]);
+    assert_eq!(root.hear(Up::Ready), [Output::TellStarted, below(Down::Go), Output::Go]);
     let mut inner = Post::at(1, 18);
     assert_eq!(inner.hear(Up::Ready), []);
     assert_eq!(inner.tell(Input::Ready), [above(Up::Ready)]);
     assert_eq!(inner.obey(Down::Go), [below(Down::Go), Output::Go]);
+}
+
+#[test]
+fn a_root_cut_off_from_managers_that_have_not_connected_withdraws_the_job() {
+    let mut root = Post::at(0, 2);
+    root.tell(Input::Ready);
+    assert_eq!(root.tell(Input::CutOff), [below(Down::Kill), Output::KillTree]);
+    assert_eq!(root.tell(Input::ChildLost(1, "not connected".into())), [], "it is no failure");
+    assert_eq!(root.tell(Input::TreeGone), [Output::Drain]);
+    assert_eq!(root.tell(Input::Drained), [Output::Tidy]);
+    assert_eq!(root.tell(Input::Tidied), [Output::Withdraw]);
+}
+
+#[test]
+fn a_job_that_was_told_to_start_is_never_withdrawn() {
+    let mut root = Post::root_running(OnFailure::End);
+    assert_eq!(root.tell(Input::CutOff), []);
+    let mut starting = Post::at(0, 2);
+    starting.tell(Input::Ready);
+    starting.hear(Up::Ready);
+    assert_eq!(starting.tell(Input::CutOff), []);
 }
 
 #[test]
@@ -156,6 +179,63 @@ fn a_manager_leaves_when_nothing_is_left_here_and_below() {
 }
 
 #[test]
+fn a_link_that_breaks_after_its_host_has_reported_everything_costs_the_job_nothing() {
+    let mut root = Post::with(0, 3, OnFailure::End);
+    root.tell(Input::Ready);
+    for place in [1, 2] {
+        root.tell(Input::FromChild(place, Up::Ready));
+    }
+    root.tell(Input::Started);
+    for place in [1, 2] {
+        root.tell(Input::FromChild(place, Up::Started));
+    }
+    for rank in [0, 1] {
+        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
+    }
+    root.hear(exited(2, 0));
+    root.hear(exited(3, 0));
+    root.tell(Input::FromChild(2, exited(4, 0)));
+    root.tell(Input::FromChild(2, exited(5, 0)));
+    root.tell(Input::TreeGone);
+    root.hear(Up::Gone);
+    assert_eq!(root.tell(Input::FromChild(2, Up::Gone)), [below(Down::Drain)]);
+    assert_eq!(root.hear(Up::Drained), []);
+    assert_eq!(root.tell(Input::ChildLost(1, "closed".into())), [], "nothing of it is missing");
+    assert_eq!(root.tell(Input::FromChild(2, Up::Drained)), [Output::Drain]);
+    assert_eq!(root.tell(Input::Drained), [below(Down::Tidy), Output::Tidy]);
+    assert_eq!(root.tell(Input::ChildLost(2, "closed".into())), []);
+    assert_eq!(root.tell(Input::Tidied), [Output::Finish(0)]);
+}
+
+#[test]
+fn a_link_that_breaks_while_output_may_be_missing_fails_the_job() {
+    let mut root = Post::root_running(OnFailure::End);
+    for rank in [0, 1] {
+        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
+    }
+    root.hear(exited(2, 0));
+    root.hear(exited(3, 0));
+    root.tell(Input::TreeGone);
+    root.hear(Up::Gone);
+    let failure = Failure::HostLost { host: "h1".into(), problem: "closed".into() };
+    let told = Output::TellFailed { host: Some(name(1)), failure };
+    let outputs = root.tell(Input::ChildLost(1, "closed".into()));
+    assert!(outputs.contains(&told), "{outputs:?}");
+}
+
+#[test]
+fn one_between_keeps_to_itself_that_a_link_broke_after_its_host_had_reported_everything() {
+    let mut inner = Post::inner_running();
+    inner.obey(Down::Kill);
+    inner.tell(Input::TreeGone);
+    inner.hear(Up::Gone);
+    inner.obey(Down::Drain);
+    assert_eq!(inner.hear(Up::Drained), [Output::Drain]);
+    assert_eq!(inner.tell(Input::ChildLost(17, "closed".into())), []);
+    assert_eq!(inner.tell(Input::Drained), [above(Up::Drained)]);
+}
+
+#[test]
 fn what_ranks_did_in_one_turn_goes_up_as_one_message_of_each_kind_in_order() {
     let mut inner = Post::inner_running();
     for rank in [Rank(2), Rank(3)] {
@@ -208,32 +288,19 @@ fn many_ends_are_told_in_messages_of_bounded_size() {
         limit: None,
         debugged: false,
     };
-    let mut manager = Manager::new(config);
-    manager.handle(Time::ZERO, Input::FromParent(Down::Go));
+    let mut manager = Pump::new(Manager::new(config));
+    manager.post(Input::FromParent(Down::Go));
     for rank in (size / 2..size).map(Rank) {
-        manager.handle(Time::ZERO, Input::Exited(rank, RankEnd::Exited(0)));
+        manager.post(Input::Exited(rank, RankEnd::Exited(0)));
     }
-    manager.flush(Time::ZERO);
-    let outputs = std::iter::from_fn(|| manager.poll_output());
+    while manager.next(Time::ZERO).is_some() {}
+    manager.advance(|manager| manager.flush(Time::ZERO));
+    let outputs = std::iter::from_fn(|| manager.next(Time::ZERO));
     let told = outputs.filter_map(|output| match output {
         Output::ToParent(Up::Exited { ends }) => Some(ends.len()),
         _ => None,
     });
     assert_eq!(told.collect::<Vec<_>>(), [MAX_LISTED, MAX_LISTED / 2]);
-}
-
-#[test]
-fn a_fence_that_all_enter_in_one_go_costs_one_message_per_manager() {
-    for hosts in [1, 2, 17, 40, 300] {
-        let mut cluster = Cluster::new(hosts, 2, Dice::new(1), OnFailure::End).with_fences(1);
-        cluster.start_all();
-        for fences in 1..=2 {
-            cluster.enter_all();
-            cluster.deliver_all();
-            assert_eq!(cluster.releases, fences);
-            assert_eq!(cluster.entries, fences * (hosts - 1));
-        }
-    }
 }
 
 #[test]

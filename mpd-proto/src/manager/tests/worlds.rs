@@ -156,15 +156,15 @@ fn what_an_ended_world_has_joined_stays_joined() {
 #[test]
 fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
     let mut story = Story::starting(2, OnFailure::End, None);
-    assert!(!story.manager.takes_worlds());
+    assert!(!story.manager.machine().takes_worlds());
     story.tell(Input::Started);
-    assert!(story.manager.takes_worlds());
+    assert!(story.manager.machine().takes_worlds());
     story.tell(Input::Suspend);
-    assert!(!story.manager.takes_worlds());
+    assert!(!story.manager.machine().takes_worlds());
     let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
     assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
     story.tell(Input::Resume);
-    assert!(story.manager.takes_worlds());
+    assert!(story.manager.machine().takes_worlds());
 }
 
 #[test]

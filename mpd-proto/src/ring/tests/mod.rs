@@ -2,6 +2,7 @@
 
 mod frames;
 mod names;
+mod proof;
 
 use proptest::prelude::*;
 
@@ -23,11 +24,51 @@ fn config(own: &str) -> RingConfig {
         seeds: Vec::new(),
         timing: Timing::default(),
         chance: 1,
-        rules: Rules::default(),
+        rules: Rules { prove: false, ..Rules::default() },
     }
 }
 
-fn drain(ring: &mut Ring) -> Vec<Output> {
+/// A ring whose outputs are noted after each call.
+struct Noted {
+    ring: Ring,
+    outputs: VecDeque<Output>,
+}
+
+impl Noted {
+    fn new(now: Time, config: RingConfig) -> Self {
+        let mut noted = Self { ring: Ring::new(now, config), outputs: VecDeque::new() };
+        noted.note();
+        noted
+    }
+
+    fn handle(&mut self, now: Time, input: Input) {
+        self.ring.handle(now, input);
+        self.note();
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.ring.handle_timeout(now);
+        self.note();
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn note(&mut self) {
+        self.outputs.extend(std::iter::from_fn(|| self.ring.poll_output()));
+    }
+}
+
+impl std::ops::Deref for Noted {
+    type Target = Ring;
+
+    fn deref(&self) -> &Ring {
+        &self.ring
+    }
+}
+
+fn drain(ring: &mut Noted) -> Vec<Output> {
     std::iter::from_fn(|| ring.poll_output()).collect()
 }
 
@@ -51,14 +92,15 @@ fn second(n: u64) -> Time {
     Time::from_micros(n * 1_000_000)
 }
 
-fn link_up(ring: &mut Ring, id: u64, token: Option<Token>, peer: &str, purpose: Purpose) {
+fn link_up(ring: &mut Noted, id: u64, token: Option<Token>, peer: &str, purpose: Purpose) {
     let peer = Peer { name: name(peer), instance: Instance::from_bytes([2; 16]) };
-    ring.handle(second(1), Input::LinkUp { link: LinkId(id), token, peer, purpose });
+    let (link, from) = (LinkId(id), Address::new("10.0.0.2:4711").unwrap());
+    ring.handle(second(1), Input::LinkUp { link, token, peer, purpose, from });
 }
 
 #[test]
 fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     assert!(drain(&mut ring).contains(&Output::Event(Event::Entered { members: 1 })));
     ring.handle(second(1), Input::Lap { request: RequestId(1), laps: 3, trace: false });
     assert!(matches!(drain(&mut ring)[..], [Output::LapsHome { request: RequestId(1), .. }]));
@@ -76,8 +118,8 @@ fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
 }
 
 /// A ring "a" that has just heard of "b" and dials it as its rhs.
-fn dialing_b() -> (Ring, Token) {
-    let mut ring = Ring::new(second(1), config("a"));
+fn dialing_b() -> (Noted, Token) {
+    let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let told = vec![record("b", 1, Standing::Live, 2, 5)];
@@ -86,7 +128,7 @@ fn dialing_b() -> (Ring, Token) {
     (ring, token)
 }
 
-fn dialed(ring: &mut Ring) -> Option<Token> {
+fn dialed(ring: &mut Noted) -> Option<Token> {
     drain(ring).iter().find_map(|output| match output {
         Output::Connect { token, purpose: Purpose::Ring, .. } => Some(*token),
         _ => None,
@@ -117,11 +159,11 @@ fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation
 
 #[test]
 fn who_is_accused_twice_moves_and_keeps_its_ordinal() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let others = ["b", "c", "d"].map(|of| record(of, 1, Standing::Live, 2, GAP * 9)).to_vec();
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: others }));
-    let place = |ring: &Ring| {
+    let place = |ring: &Noted| {
         let own = ring.record(&name("a")).unwrap();
         (own.incarnation, own.position, own.ordinal)
     };
@@ -143,7 +185,7 @@ fn who_is_accused_twice_moves_and_keeps_its_ordinal() {
 #[test]
 fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
-    let mut ring = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    let mut ring = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
     let connect = drain(&mut ring);
     let [Output::Connect { token, purpose: Purpose::Join, .. }] = connect[..] else {
         panic!("{connect:?}")
@@ -163,11 +205,12 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
 
 #[test]
 fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     tell(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
-    // Somebody of our name answers at the address of b, and another one asks us.
+    // A daemon of our name answers at the address of b, and shows that it is in the ring.
     link_up(&mut ring, 2, Some(Token(1)), "a", Purpose::Ring);
-    link_up(&mut ring, 3, None, "a", Purpose::Ring);
+    let records = vec![record("a", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(2), RingMessage::List { records }));
     let outputs = drain(&mut ring);
     assert!(outputs.ends_with(&[Output::Over]), "{outputs:?}");
     assert_eq!(ring.record(&name("b")).unwrap().standing, Standing::Live);
@@ -175,7 +218,7 @@ fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody
 
 #[test]
 fn who_slept_judges_nobody_before_it_has_listened_again() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     let told = vec![record("b", 1, Standing::Live, 2, 5)];
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
@@ -187,10 +230,11 @@ fn who_slept_judges_nobody_before_it_has_listened_again() {
 }
 
 /// Tells `ring` one record over a link of its own.
-fn tell(ring: &mut Ring, now: Time, link: u64, record: Record) {
+fn tell(ring: &mut Noted, now: Time, link: u64, record: Record) {
     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
     let (link, token, purpose) = (LinkId(link), None, Purpose::Probe);
-    ring.handle(now, Input::LinkUp { link, token, peer, purpose });
+    let from = Address::new("10.0.0.2:4711").unwrap();
+    ring.handle(now, Input::LinkUp { link, token, peer, purpose, from });
     let records = vec![record];
     ring.handle(now, Input::Received(link, RingMessage::Update { records }));
     drain(ring);
@@ -200,7 +244,7 @@ fn tell(ring: &mut Ring, now: Time, link: u64, record: Record) {
 fn the_dead_and_the_departed_are_forgotten_by_their_age_and_leave_the_digest_before() {
     for standing in [Standing::Dead, Standing::Departed] {
         let start = 100_000;
-        let mut ring = Ring::new(second(start), config("a"));
+        let mut ring = Noted::new(second(start), config("a"));
         let before = ring.list.digest();
         let mut gone = record("c", 1, standing, 2, GAP * 2);
         gone.age_s = 20 * 3600;
@@ -221,7 +265,7 @@ fn the_dead_and_the_departed_are_forgotten_by_their_age_and_leave_the_digest_bef
 #[test]
 fn who_was_forgotten_comes_back_alive_and_no_other_way() {
     for standing in [Standing::Dead, Standing::Departed] {
-        let mut ring = Ring::new(second(100_000), config("a"));
+        let mut ring = Noted::new(second(100_000), config("a"));
         let mut gone = record("c", 1, standing, 2, GAP * 2);
         gone.age_s = 21 * 3600;
         tell(&mut ring, second(100_000), 1, gone.clone());
@@ -237,7 +281,7 @@ fn who_was_forgotten_comes_back_alive_and_no_other_way() {
 
 #[test]
 fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     drain(&mut ring);
     let own = config("a").addresses;
@@ -258,7 +302,7 @@ fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
 
 #[test]
 fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     drain(&mut ring);
     ring.handle(second(1), Input::Drain(false));
@@ -273,7 +317,7 @@ fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
     let own = ring.record(&name("a")).unwrap();
     assert!(own.draining && own.incarnation == 3 && own.standing == Standing::Live);
     // A former life of this daemon was draining, and this one is not.
-    let mut next = Ring::new(second(1), config("c"));
+    let mut next = Noted::new(second(1), config("c"));
     tell(
         &mut next,
         second(1),
@@ -287,7 +331,7 @@ fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
 #[test]
 fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
-    let mut ring = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    let mut ring = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
     let outputs = drain(&mut ring);
     let [Output::Connect { token, .. }] = outputs[..] else { panic!("{outputs:?}") };
     let addresses = vec![Address::new("10.0.1.1:1").unwrap()];
@@ -301,7 +345,7 @@ fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
 
 #[test]
 fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_nobodys() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     assert_eq!(ring.wards(), []);
     let told = [
         record("b", 1, Standing::Live, 2, GAP * 4),
@@ -321,7 +365,7 @@ fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_nobodys() {
 #[test]
 fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
     let entry = ["10.0.0.8:1", "10.0.0.9:1"].map(|text| Address::new(text).unwrap()).to_vec();
-    let mut ring = Ring::new(second(0), RingConfig { ordinal: None, entry, ..config("a") });
+    let mut ring = Noted::new(second(0), RingConfig { ordinal: None, entry, ..config("a") });
     let (mut failures, mut attempts) = (0, 0);
     for now in 0..60 {
         while let Some(output) = ring.poll_output() {
@@ -331,7 +375,9 @@ fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
                     let link = LinkId(attempts);
                     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
                     let (token, purpose) = (Some(token), Purpose::Join);
-                    ring.handle(second(now), Input::LinkUp { link, token, peer, purpose });
+                    let from = Address::new("10.0.0.8:1").unwrap();
+                    let up = Input::LinkUp { link, token, peer, purpose, from };
+                    ring.handle(second(now), up);
                     ring.handle(second(now), Input::LinkClosed(link));
                     attempts += 1;
                 }

@@ -16,7 +16,7 @@ fn sheet(owner: &str, version: u64, claims: &[Claim]) -> Sheet {
     Sheet { version, claims, ..Sheet::new(name(owner), Instance::from_bytes([2; 16])) }
 }
 
-fn publish(ring: &mut Ring, of: &str, number: u64) -> Vec<Output> {
+fn publish(ring: &mut Noted, of: &str, number: u64) -> Vec<Output> {
     let request = RequestId(number);
     ring.handle(second(1), Input::Publish { request, claim: claim(of, number) });
     drain(ring)
@@ -27,8 +27,8 @@ fn published(number: u64, result: Publication) -> Output {
 }
 
 /// A daemon `a` that knows a live member `b`, which is linked as its lhs.
-fn with_member() -> Ring {
-    let mut ring = Ring::new(second(1), config("a"));
+fn with_member() -> Noted {
+    let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
@@ -36,19 +36,19 @@ fn with_member() -> Ring {
     ring
 }
 
-fn hear(ring: &mut Ring, sheets: &[Sheet]) -> Vec<Output> {
+fn hear(ring: &mut Noted, sheets: &[Sheet]) -> Vec<Output> {
     let sheets = sheets.to_vec();
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Names { sheets }));
     drain(ring)
 }
 
-fn winner(ring: &Ring, of: &str) -> Option<(String, JobId)> {
+fn winner(ring: &Noted, of: &str) -> Option<(String, JobId)> {
     ring.lookup(of).map(|(owner, claim)| (owner.to_string(), claim.job.clone()))
 }
 
 #[test]
 fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
     assert_eq!(publish(&mut ring, "ocean", 7), [published(7, Publication::Done)]);
     assert_eq!(publish(&mut ring, "ocean", 3), [published(3, Publication::Taken)]);
@@ -69,7 +69,7 @@ fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
 
 #[test]
 fn a_name_with_a_key_is_one_name_and_is_taken_back_with_that_key() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
     let key = |words: &[u8]| NameKey::new("ocean", words);
     let locked = |words, number| {
@@ -95,7 +95,7 @@ fn a_name_with_a_key_is_one_name_and_is_taken_back_with_that_key() {
 #[test]
 fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_is_told() {
     for (theirs, ours_stays) in [(9, true), (5, false)] {
-        let mut ring = Ring::new(second(1), config("a"));
+        let mut ring = Noted::new(second(1), config("a"));
         drain(&mut ring);
         publish(&mut ring, "ocean", 7);
         link_up(&mut ring, 1, None, "b", Purpose::Probe);
@@ -151,9 +151,9 @@ fn sheets_that_are_unsound_or_of_nobody_are_not_taken() {
 
 #[test]
 fn claims_beyond_the_bounds_are_refused_with_a_reason() {
-    let mut ring = Ring::new(second(1), config("a"));
+    let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
-    let refused = |ring: &mut Ring, claim: Claim| {
+    let refused = |ring: &mut Noted, claim: Claim| {
         ring.handle(second(1), Input::Publish { request: RequestId(1), claim });
         let outputs = drain(ring);
         let [Output::Published { result: Publication::Refused(why), .. }] = outputs[..] else {
@@ -166,13 +166,30 @@ fn claims_beyond_the_bounds_are_refused_with_a_reason() {
     let value = "x".repeat(MAX_VALUE + 1);
     assert_eq!(refused(&mut ring, Claim { value, ..claim("x", 1) }), "the value is too long");
     for n in 0..MAX_CLAIMS {
-        assert_eq!(publish(&mut ring, &format!("{n}"), 1), [published(1, Publication::Done)]);
+        let job = 1 + (n / MAX_CLAIMS_OF_JOB) as u64;
+        assert_eq!(publish(&mut ring, &format!("{n}"), job), [published(job, Publication::Done)]);
     }
-    assert_eq!(refused(&mut ring, claim("one more", 1)), "too many names");
+    assert_eq!(refused(&mut ring, claim("one more", 9)), "too many names");
     let entry = vec![Address::new("10.0.0.9:1").unwrap()];
-    let mut newcomer = Ring::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    let mut newcomer = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
     drain(&mut newcomer);
     assert_eq!(refused(&mut newcomer, claim("x", 1)), "not in a ring yet");
+}
+
+#[test]
+fn one_job_leaves_room_for_the_names_of_others() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let publish_as = |ring: &mut Noted, n: usize, job| publish(ring, &format!("{n}"), job);
+    for n in 0..MAX_CLAIMS_OF_JOB {
+        assert_eq!(publish_as(&mut ring, n, 1), [published(1, Publication::Done)]);
+    }
+    let refusal = published(1, Publication::Refused(TOO_MANY_OF_JOB));
+    assert_eq!(publish_as(&mut ring, 1000, 1), [refusal]);
+    assert_eq!(publish_as(&mut ring, 1000, 2), [published(2, Publication::Done)]);
+    let long = |n: usize| Claim { value: "x".repeat(255), ..claim(&format!("{n:0>256}"), 3) };
+    let others: Vec<Claim> = (0..96).map(long).collect();
+    assert!(long(96).is_within_share(&others[..90]) && !long(96).is_within_share(&others));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A manager that says `ended` left nothing. One that dies without a word leaves orphans: they become
 //! our children, since we are the next subreaper up, and are killed until none is left. An adopted
 //! manager (started by a former daemon) is no child of ours; what it leaves is found by control group
-//! or cookie, by a helper process.
+//! or cookie, by a helper process. That one also removes what the manager has noted.
 
 mod listing;
 mod records;
@@ -11,6 +11,7 @@ mod start;
 mod top;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
 use mpd_proto::RankSet;
 use mpd_proto::frame::Kind;
-use mpd_proto::job::{JobKey, JobSpec, MAX_RANKS, Shares};
+use mpd_proto::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares};
 use mpd_proto::message::{
     ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
     NameAnswer, NameWish, Opening, RankRun, Span, StartJob,
@@ -40,9 +41,6 @@ use crate::daemon::peers::Peers;
 /// How often managers of a former daemon that have not registered are looked for: they try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest path of a directory (`PATH_MAX`).
-const MAX_PATH: usize = 4096;
-
 /// Between two looks at orphans that are being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -54,12 +52,29 @@ pub(crate) struct Submission {
     pub(crate) outputs: [OwnedFd; 2],
     /// PMI connection and pidfd of a process that is to be its one rank.
     pub(crate) adopted: Option<[OwnedFd; 2]>,
+    /// A line for its user.
+    pub(crate) notice: Option<String>,
+}
+
+impl Submission {
+    /// Ranks that crash are not held, since a debugger would not find them.
+    pub(crate) fn hold_nothing(&mut self) {
+        let Some(on_crash) = self.spec.on_crash.as_mut().filter(|on_crash| on_crash.hold) else {
+            return;
+        };
+        on_crash.hold = false;
+        self.encoded = self.spec.encode();
+        let text = "no debugger will open at a crash: the run directory cannot be used, so it would not find the job";
+        self.notice = Some(text.to_owned());
+    }
 }
 
 /// A job with a manager on this host.
 #[derive(Debug)]
 struct Job {
     record: JobRecord,
+    /// The record and what the manager adds to it.
+    file: File,
     /// Unknown for a job of a former daemon whose manager has not registered yet.
     part: Option<Part>,
     /// Whether the manager can be spoken to.
@@ -135,7 +150,7 @@ struct Given<'a> {
     /// What is passed on of a process that is to be its one rank.
     adopted: &'a [OwnedFd],
     spec: &'a [u8],
-    notices: Vec<String>,
+    notices: Vec<Notice>,
     spans: Vec<Span>,
 }
 
@@ -225,22 +240,32 @@ impl Jobs {
         }
     }
 
+    /// The id of a new job; `console` is the process that submits it, in a private ring.
+    pub(crate) fn new_id(&self, console: Option<u32>) -> Result<JobId> {
+        let Some(console) = console else { return Ok(JobId::new(self.last + 1, &self.name)?) };
+        let id = JobId::private(console, &self.name)?;
+        match self.jobs.contains_key(&id) {
+            true => bail!("job {id} is running already"),
+            false => Ok(id),
+        }
+    }
+
     /// A new job of this daemon: all that its managers must know, for [`Jobs::start_root`] and for the
     /// other hosts.
-    pub(crate) fn plan(&self, spec: &JobSpec, shares: Shares) -> Result<Launch> {
+    pub(crate) fn plan(&self, id: JobId, spec: &JobSpec, shares: Shares) -> Result<Launch> {
         let tmpdir = std::str::from_utf8(&spec.tmpdir)
-            .ok()
-            .filter(|path| path.len() <= MAX_PATH)
-            .context("TMPDIR is too long or not UTF-8; name another directory")?;
-        Ok(Launch {
-            job: JobId::new(self.last + 1, &self.name)?,
+            .context("TMPDIR is not UTF-8 text; name another directory")?;
+        let launch = Launch {
+            job: id,
             key: JobKey::from_bytes(mpd_io::random::bytes()?),
-            cookie: mpd_io::random::hex128()?,
+            cookie: Cookie::from_bytes(mpd_io::random::bytes()?),
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
             tmpdir: tmpdir.to_owned(),
             shares,
             first: 0,
-        })
+        };
+        launch.check()?;
+        Ok(launch)
     }
 
     /// Starts the root manager of a planned job and gives it the console.
@@ -249,14 +274,16 @@ impl Jobs {
         launch: &Launch,
         console: &Conn,
         submission: &Submission,
-        (notices, spans): (Vec<String>, Vec<Span>),
+        (notices, spans): (Vec<Notice>, Vec<Span>),
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
         let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let adopted = submission.adopted.as_ref().map_or(&[][..], |passed| passed);
         let spec = &submission.encoded;
         self.start(launch, 0, Given { console, adopted, spec, notices, spans })?;
-        self.last = self.last.max(launch.job.number());
+        if !launch.job.is_private() {
+            self.last = self.last.max(launch.job.number());
+        }
         if let Some(job) = self.jobs.get_mut(&launch.job) {
             job.alias.clone_from(&submission.spec.alias);
         }
@@ -266,8 +293,10 @@ impl Jobs {
     /// Starts the manager of our share of a job that another daemon accepted. One that is there already
     /// is left as it is.
     pub(crate) fn start_branch(&mut self, launch: &Launch, place: usize) -> Result<()> {
+        launch.check()?;
         if let Some(known) = self.jobs.get(&launch.job) {
-            if known.record.cookie == launch.cookie_at(place) {
+            let record = &known.record;
+            if (&record.cookie, record.place as usize) == (&launch.cookie, place) {
                 return Ok(());
             }
             bail!("what is left of an earlier job {} is still being removed", launch.job);
@@ -286,21 +315,23 @@ impl Jobs {
         let spec_bytes = u32::try_from(given.spec.len())?;
         let part =
             Part { place: u32::try_from(place)?, manager: share.manager, key: launch.key.clone() };
-        let cookie = launch.cookie_at(place);
-        let cgroup = Cgroup::create(&format!("mpd-{cookie}"));
+        // Everybody can read the name.
+        let cgroup = Cgroup::create(&format!("mpd-{}", mpd_io::random::hex128()?));
         let record = JobRecord {
             job: launch.job.clone(),
+            cookie: launch.cookie.clone(),
+            place: part.place,
             cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
-            tmpdir: launch.directory_at(place),
-            cookie,
         };
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let mut manager = Conn::new(ours)?;
-        let lock = self.records.write(&record);
+        let written = self.records.write(&record);
         let passed = (given.console, given.adopted);
-        let started = lock.and_then(|lock| start::manager(&record.job, &theirs, passed, lock));
-        let pid = match started {
-            Ok(pid) => pid,
+        let started = written.and_then(|file| {
+            start::manager(&record.job, &theirs, passed, &file).map(|pid| (pid, file))
+        });
+        let (pid, file) = match started {
+            Ok(started) => started,
             Err(e) => {
                 self.records.remove(&record.job);
                 cgroup.iter().for_each(|g| drop(g.remove()));
@@ -321,6 +352,7 @@ impl Jobs {
         self.connections.push((record.job.clone(), manager));
         let job = Job {
             record,
+            file,
             part: Some(part),
             connected: true,
             manager: Some(pid),
@@ -343,7 +375,7 @@ impl Jobs {
             host: self.host.clone(),
             cgroup: record.cgroup.clone(),
             rundir: self.records.rundir(),
-            tmpdir: record.tmpdir.clone(),
+            tmpdir: launch.tmpdir.clone(),
             key: launch.key.clone(),
             shares: launch.shares.clone(),
             place,
@@ -408,6 +440,16 @@ impl Jobs {
             runs: job.runs.clone(),
         };
         listing::page(self.jobs.iter().map(part), page)
+    }
+
+    /// The jobs that were submitted here, but for the one that this console submitted; none if that one runs.
+    pub(crate) fn others_than_of(&self, console: u32) -> Vec<JobId> {
+        let is_its = |id: &JobId| JobRef::Private(console).means(id, None);
+        if self.jobs.keys().any(is_its) {
+            return Vec::new();
+        }
+        let is_root = |job: &&Job| job.part.as_ref().is_some_and(|part| part.place == 0);
+        self.jobs.values().filter(is_root).map(|job| job.record.job.clone()).collect()
     }
 
     /// Jobs that are meant and whose root manager is here.
@@ -488,7 +530,7 @@ impl Jobs {
             return Err("a manager registers itself".to_owned());
         };
         match self.jobs.get_mut(&id) {
-            Some(known) if known.record.cookie == cookie => {
+            Some(known) if (&known.record.cookie, known.record.place) == (&cookie, place) => {
                 log::info!("job {id} adopted, manager {pid}");
                 known.manager = Some(Pid::from_raw(pid));
                 known.part = Some(Part { place, manager, key });
@@ -503,8 +545,8 @@ impl Jobs {
 
     /// Takes over the jobs of a former daemon, and sweeps those whose manager is gone.
     pub(crate) fn adopt_records(&mut self, now: Time) {
-        for record in self.records.read() {
-            if record.job.daemon() == self.name {
+        for (record, file) in self.records.read() {
+            if record.job.daemon() == self.name && !record.job.is_private() {
                 self.last = self.last.max(record.job.number());
             }
             let job = Job {
@@ -518,6 +560,7 @@ impl Jobs {
                 ours: false,
                 ended: false,
                 record,
+                file,
             };
             self.jobs.insert(job.record.job.clone(), job);
         }
@@ -571,14 +614,17 @@ impl Jobs {
         [self.killing, self.next_look].into_iter().flatten().min()
     }
 
-    /// Our children that are neither managers nor helpers are orphans of a manager that died.
+    /// Our children that are neither managers nor helpers are orphans of a manager that died. Those of another user
+    /// cannot be killed and run on.
     fn kill_orphans(&mut self, now: Time) {
         let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
         known.extend(&self.helpers);
-        let orphans = tree::children(Pid::this()).iter().any(|pid| !known.contains(pid));
+        let immune = tree::kill_children(|pid| known.contains(&pid));
+        let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);
+        let orphans = tree::children(Pid::this()).iter().any(is_orphan);
         self.killing = orphans.then(|| now + KILL_INTERVAL);
-        if orphans {
-            tree::kill_children(|pid| known.contains(&pid));
+        for pid in immune.into_iter().filter(|_| !orphans) {
+            log::info!("cannot kill {}, which a job left behind", tree::describe(pid));
         }
     }
 
@@ -590,7 +636,9 @@ impl Jobs {
             return;
         }
         log::warn!("job {id}: its manager died; removing what it left");
-        match start::sweeper(&job.record, self.records.path(id)) {
+        // One of a former daemon that never registered may have died long ago.
+        let just_died = job.manager.is_some();
+        match start::sweeper(&job.file, self.records.path(id), just_died) {
             Ok(pid) => {
                 self.helpers.insert(pid);
             }

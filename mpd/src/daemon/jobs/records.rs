@@ -1,16 +1,21 @@
 //! Records of jobs on disk, by which a later daemon finds their managers or sweeps what they left.
 //!
-//! A record is locked as long as its manager lives, by whoever may be its daemon: the manager inherits
-//! the lock, and the kernel lifts it when the manager is gone.
+//! A record is locked as long as its manager or the daemon that started it lives: the manager inherits
+//! the lock, and the kernel lifts it when both are gone. Where there is no run directory, or no room on the disk,
+//! a record is in memory alone.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
 use mpd_proto::JobId;
-use mpd_proto::message::JobRecord;
+use mpd_proto::message::{JobRecord, read_record};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::notes;
 
 /// The records of one run directory; without one there are none.
 #[derive(Debug)]
@@ -31,18 +36,20 @@ impl Records {
     }
 
     /// Writes the record of a job and locks it. What a manager that lives holds stays as it is. Where the
-    /// disk is full there is none: the job runs all the same, but a later daemon does not know it.
-    pub(super) fn write(&self, record: &JobRecord) -> Result<Option<File>> {
-        let Some(path) = self.path(&record.job) else { return Ok(None) };
-        let failed = || format!("cannot write {}", path.display());
-        match write(&path, &serde_json::to_vec(record)?) {
-            Err(e) if is_full(&e) => {
-                log::warn!("{}: {e}; the next daemon will not know the job", failed());
-                let _ = fs::remove_file(&path);
-                Ok(None)
+    /// disk is full it is in memory: the job runs all the same, but a later daemon does not know it.
+    pub(super) fn write(&self, record: &JobRecord) -> Result<File> {
+        let bytes = serde_json::to_vec(record)?;
+        if let Some(path) = self.path(&record.job) {
+            let failed = || format!("cannot write {}", path.display());
+            match write(&path, &bytes) {
+                Err(e) if is_full(&e) => {
+                    log::warn!("{}: {e}; the next daemon will not know the job", failed());
+                    let _ = fs::remove_file(&path);
+                }
+                written => return written.with_context(failed),
             }
-            written => Ok(Some(written.with_context(failed)?)),
         }
+        in_memory(&bytes).context("cannot write down the job")
     }
 
     pub(super) fn remove(&self, job: &JobId) {
@@ -62,15 +69,22 @@ impl Records {
         file.is_none_or(|file| file.try_lock().is_ok())
     }
 
-    /// Those that a former daemon left. What is no record is removed; one under another name than its
+    /// Those that a former daemon left, open. What is no record is removed; one under another name than its
     /// job's is of another release and left to it.
-    pub(super) fn read(&self) -> Vec<JobRecord> {
+    pub(super) fn read(&self) -> Vec<(JobRecord, File)> {
         let Some(rundir) = &self.0 else { return Vec::new() };
         let mut found = Vec::new();
         for entry in fs::read_dir(rundir.jobs()).into_iter().flatten().flatten() {
-            let bytes = fs::read(entry.path()).unwrap_or_default();
-            match serde_json::from_slice::<JobRecord>(&bytes) {
-                Ok(record) if rundir.record(&record.job) == entry.path() => found.push(record),
+            let opened = File::options()
+                .read(true)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .open(entry.path());
+            let Ok(file) = opened else { continue };
+            let bytes = notes::read(&file).unwrap_or_default();
+            match read_record(&bytes) {
+                Ok((record, _)) if rundir.record(&record.job) == entry.path() => {
+                    found.push((record, file));
+                }
                 Ok(_) => log::warn!("{}: of another release, left alone", entry.path().display()),
                 Err(_) => {
                     log::warn!("{}: not a job record, removed", entry.path().display());
@@ -86,25 +100,39 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Locks the file before it is changed.
+/// Locks the file before it is changed. Whatever is written later goes to its end.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let mut file = File::options().create(true).write(true).truncate(false).open(path)?;
+    let mut options = File::options();
+    options.create(true).read(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let mut file = options.open(path)?;
     file.try_lock()?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
     file.set_len(0)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(c"mpd-job", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
+    use mpd_proto::job::Cookie;
+    use mpd_proto::message::Note;
+    use mpd_proto::placement::GroupKey;
+
     use super::*;
+    use crate::notes::Notes;
 
     fn record(job: &str) -> JobRecord {
         JobRecord {
             job: job.parse().unwrap(),
-            cookie: "c-0".to_owned(),
+            cookie: Cookie::from_bytes([1; 16]),
+            place: 0,
             cgroup: None,
-            tmpdir: "/tmp/mpd-job-c-0".to_owned(),
         }
     }
 
@@ -118,19 +146,41 @@ mod tests {
         let lock = records.write(&ours).unwrap();
         drop(records.write(&theirs).unwrap());
         assert!(!records.is_free(&ours.job) && records.is_free(&theirs.job));
-        let again = JobRecord { cookie: "c-1".to_owned(), ..ours.clone() };
+        let again = JobRecord { cookie: Cookie::from_bytes([2; 16]), ..ours.clone() };
         records.write(&again).expect_err("the first one's manager lives");
         drop(lock);
         assert!(records.is_free(&ours.job));
 
         fs::write(rundir.jobs().join("7"), serde_json::to_vec(&record("7@h1")).unwrap()).unwrap();
         fs::write(rundir.jobs().join("8@h1"), "{").unwrap();
-        let mut found = records.read();
+        let mut found: Vec<JobRecord> =
+            records.read().into_iter().map(|(record, _)| record).collect();
         found.sort_by(|a, b| a.job.cmp(&b.job));
         assert_eq!(found, [ours.clone(), theirs]);
         assert!(rundir.jobs().join("7").exists() && !rundir.jobs().join("8@h1").exists());
         records.remove(&ours.job);
         assert!(!records.has(&ours.job));
         assert_eq!(records.read().len(), 1);
+    }
+
+    #[test]
+    fn notes_stand_behind_the_record_on_disk_as_in_memory_and_nobody_else_can_read_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = RunDir::at(dir.path().to_owned());
+        fs::create_dir(rundir.jobs()).unwrap();
+        for records in [Records::new(Some(rundir.clone())), Records::new(None)] {
+            let record = record("1@h1");
+            let file = records.write(&record).unwrap();
+            let note = Note::Groups(vec![GroupKey::new(5, 6)]);
+            // A manager has the same open file by another number.
+            let mut notes = Notes::new(file.try_clone().unwrap());
+            notes.add(&note);
+            notes.add(&note);
+            let read = read_record(&notes::read(&file).unwrap()).unwrap();
+            assert_eq!(read, (record, vec![note.clone(), note]));
+            if let Some(path) = records.path(&read.0.job) {
+                assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            }
+        }
     }
 }

@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_proto::JobId;
-use mpd_proto::message::JobRecord;
 use nix::unistd::Pid;
 
 /// What stands in for descriptors that are not wanted.
@@ -20,17 +19,17 @@ pub(super) fn null() -> Result<OwnedFd> {
 }
 
 /// Starts a manager with descriptors 3 the daemon, 4 the console, 5 and 6 the console's output and
-/// error, 7 the locked record; then what is passed of a process that is to be its one rank: 8 its PMI
+/// error, 7 the record; then what is passed of a process that is to be its one rank: 8 its PMI
 /// connection, 9 its pidfd.
 pub(super) fn manager(
     job: &JobId,
     daemon: &UnixStream,
     (console, adopted): ([BorrowedFd<'_>; 3], &[OwnedFd]),
-    lock: Option<File>,
+    record: &File,
 ) -> Result<Pid> {
     let null = null()?;
     let [console, stdout, stderr] = console;
-    let lock = lock.as_ref().map_or(null.as_fd(), |lock| lock.as_fd());
+    let record = record.as_fd();
     let mut argv =
         vec![b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
     // It logs to where the daemon does, and as much.
@@ -40,22 +39,25 @@ pub(super) fn manager(
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
     let own =
-        [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, lock];
+        [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, record];
     let descriptors: Vec<_> = own.into_iter().chain(adopted.iter().map(AsFd::as_fd)).collect();
     spawn.start(&descriptors, Extra::default(), None).context("cannot start a manager")
 }
 
-/// Starts a helper that removes what is left of a job without a manager, its record `file` at last.
-pub(super) fn sweeper(record: &JobRecord, file: Option<PathBuf>) -> Result<Pid> {
+/// Starts a helper that removes what is left of a job without a manager, its record, called `file`, at last.
+/// `just_died`: the manager lived until now.
+pub(super) fn sweeper(record: &File, file: Option<PathBuf>, just_died: bool) -> Result<Pid> {
     let null = null()?;
-    let record = serde_json::to_vec(record)?;
-    let mut argv = vec![b"mpd".to_vec(), b"--sweep".to_vec(), record];
+    let mut argv = vec![b"mpdsweep".to_vec(), b"--sweep".to_vec()];
+    if just_died {
+        argv.push(b"--just-died".to_vec());
+    }
     if let Some(file) = file {
         argv.extend([b"--record-file".to_vec(), file.into_os_string().into_vec()]);
     }
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
     spawn
-        .start(&[null.as_fd(), null.as_fd(), log.as_fd()], Extra::default(), None)
+        .start(&[record.as_fd(), null.as_fd(), log.as_fd()], Extra::default(), None)
         .context("cannot start a helper")
 }

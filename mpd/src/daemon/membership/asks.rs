@@ -134,29 +134,29 @@ impl Membership {
             RingRequest::Lap { laps: 0, .. } => self.refuse(console, "0 laps are none"),
             RingRequest::Lap { laps, trace } => {
                 let request = self.asks.add(console, Wanted::Laps);
-                self.tell(hands, Input::Lap { request, laps, trace });
+                self.post(Input::Lap { request, laps, trace });
             }
-            RingRequest::Census => self.scatter(hands, console, Wanted::Census, &Order::Speak),
+            RingRequest::Census => self.scatter(console, Wanted::Census, &Order::Speak),
             RingRequest::Exit { member } => self.exit(hands, console, member),
-            RingRequest::ExitAll => self.scatter(hands, console, Wanted::Muster, &Order::Speak),
+            RingRequest::ExitAll => self.scatter(console, Wanted::Muster, &Order::Speak),
             RingRequest::Drain { members, draining } => {
-                self.ask_to_drain(hands, console, members, draining);
+                self.ask_to_drain(console, members, draining);
             }
-            RingRequest::Jobs => self.list_jobs(hands, console),
+            RingRequest::Jobs => self.list_jobs(console),
             RingRequest::Names => self.list_names(console),
-            RingRequest::Top => self.ask_top(hands, console),
+            RingRequest::Top => self.ask_top(console),
             RingRequest::KillJob { job } => {
-                self.order_job(hands, console, job, |job| Order::KillJob { job });
+                self.order_job(console, job, |job| Order::KillJob { job });
             }
             RingRequest::SignalJob { job, signal, single } => {
-                self.order_job(hands, console, job, |job| Order::SignalJob { job, signal, single });
+                self.order_job(console, job, |job| Order::SignalJob { job, signal, single });
             }
             RingRequest::SwitchStdin { job, ranks } => {
-                self.order_job(hands, console, job, |job| Order::SwitchStdin { job, ranks });
+                self.order_job(console, job, |job| Order::SwitchStdin { job, ranks });
             }
             RingRequest::Watch => {
                 self.asks.watchers.insert(console);
-                let text = format!("watching the ring from {}", self.ring.name());
+                let text = format!("watching the ring from {}", self.pump.machine().name());
                 let first = ConsoleReply::Event(self.happening("watching", None, text));
                 self.asks.post(console, first, false);
             }
@@ -170,13 +170,13 @@ impl Membership {
 
     /// One member is to leave: this one if none is named.
     fn exit(&mut self, hands: &mut Hands<'_>, console: usize, member: Option<DaemonName>) {
-        let Some(member) = member.filter(|member| member != self.ring.name()) else {
+        let Some(member) = member.filter(|member| member != self.pump.machine().name()) else {
             self.asks.reply(console, ConsoleReply::Done { missing: Vec::new() });
             return self.leave(hands.now, Farewell::Depart);
         };
         if self.is_live(&member) {
             let order = Order::Leave { member: member.clone() };
-            self.scatter(hands, console, Wanted::Departure(member), &order);
+            self.scatter(console, Wanted::Departure(member), &order);
         } else {
             self.refuse_stranger(console, &member);
         }
@@ -188,35 +188,24 @@ impl Membership {
     }
 
     /// Members are to be draining, or not to be any more.
-    fn ask_to_drain(
-        &mut self,
-        hands: &mut Hands<'_>,
-        console: usize,
-        members: Vec<DaemonName>,
-        draining: bool,
-    ) {
+    fn ask_to_drain(&mut self, console: usize, members: Vec<DaemonName>, draining: bool) {
         match members.iter().find(|member| !self.is_live(member)) {
             Some(stranger) => self.refuse_stranger(console, stranger),
             None => {
                 let order = Order::Drain { members: members.clone(), draining };
-                self.scatter(hands, console, Wanted::Draining { members, draining }, &order);
+                self.scatter(console, Wanted::Draining { members, draining }, &order);
             }
         }
     }
 
     fn is_live(&self, member: &DaemonName) -> bool {
-        self.ring.record(member).is_some_and(|r| r.standing == Standing::Live)
+        self.pump.machine().record(member).is_some_and(|r| r.standing == Standing::Live)
     }
 
     /// The muster is over: whoever was there is told to end.
-    pub(super) fn end_all(
-        &mut self,
-        hands: &mut Hands<'_>,
-        muster: RequestId,
-        missing: Vec<DaemonName>,
-    ) {
+    pub(super) fn end_all(&mut self, muster: RequestId, missing: Vec<DaemonName>) {
         if let Some(ask) = self.asks.asks.remove(&muster) {
-            self.scatter(hands, ask.console, Wanted::End(missing), &Order::LeaveAll);
+            self.scatter(ask.console, Wanted::End(missing), &Order::LeaveAll);
         }
     }
 
@@ -240,15 +229,9 @@ impl Membership {
         }
     }
 
-    pub(super) fn scatter(
-        &mut self,
-        hands: &mut Hands<'_>,
-        console: usize,
-        wanted: Wanted,
-        order: &Order,
-    ) {
+    pub(super) fn scatter(&mut self, console: usize, wanted: Wanted, order: &Order) {
         let request = self.asks.add(console, wanted);
-        self.tell(hands, Input::Scatter(request, payload_of(order)));
+        self.post(Input::Scatter(request, payload_of(order)));
     }
 
     /// Answers the console of `request`, if it is still there.
@@ -276,7 +259,7 @@ impl Membership {
     /// Of whom the list does not show yet what is wanted.
     fn not_shown(&self, wanted: &Wanted) -> Vec<DaemonName> {
         let kept = |name: &DaemonName, keeps: &dyn Fn(&Record) -> bool| {
-            let record = self.ring.record(name).filter(|r| r.standing == Standing::Live);
+            let record = self.pump.machine().record(name).filter(|r| r.standing == Standing::Live);
             record.is_some_and(keeps).then(|| name.clone())
         };
         match wanted {
@@ -297,17 +280,18 @@ impl Membership {
 
     /// The ring as it is known here.
     fn describe(&self) -> RingView {
-        let order = self.ring.members();
-        let live = order.iter().filter_map(|name| self.ring.record(name));
+        let order = self.pump.machine().members();
+        let live = order.iter().filter_map(|name| self.pump.machine().record(name));
         let room = MAX_VIEWED.saturating_sub(order.len());
-        let gone = self.ring.records().filter(|r| r.standing != Standing::Live).take(room);
+        let gone =
+            self.pump.machine().records().filter(|r| r.standing != Standing::Live).take(room);
         let members: Vec<MemberView> = live.chain(gone).map(|r| self.member(r)).collect();
-        let rhs = self.ring.rhs().map(|(_, name)| name.clone());
-        let lhs = self.ring.lhs().map(|(_, name)| name.clone());
+        let rhs = self.pump.machine().rhs().map(|(_, name)| name.clone());
+        let lhs = self.pump.machine().lhs().map(|(_, name)| name.clone());
         let linked = order.len() == 1 || (rhs.is_some() && lhs.is_some());
         RingView {
             ring: self.net.myself().ring.clone(),
-            me: self.ring.name().clone(),
+            me: self.pump.machine().name().clone(),
             key: self.net.myself().keys.connect().id().to_string(),
             whole: linked && !members.iter().any(|m| m.suspect),
             rhs,
@@ -324,14 +308,16 @@ impl Membership {
             ordinal: record.ordinal,
             ncpus: record.ncpus,
             addresses: record.addresses.clone(),
-            suspect: record.standing == Standing::Live && self.ring.is_suspect(&record.name),
+            suspect: record.standing == Standing::Live
+                && self.pump.machine().is_suspect(&record.name),
             draining: record.draining,
             by: record.by.clone(),
         }
     }
 
     fn ping(&mut self, hands: &Hands<'_>, console: usize, target: &str) {
-        let member = DaemonName::new(target).ok().and_then(|name| self.ring.record(&name));
+        let member =
+            DaemonName::new(target).ok().and_then(|name| self.pump.machine().record(&name));
         let addresses: Vec<SocketAddr> = match member {
             Some(record) => {
                 record.addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect()
@@ -347,7 +333,7 @@ impl Membership {
         }
         let name = member.map(|record| record.name.clone());
         let id = self.aim(Aim::Ping(console, hands.now));
-        let wish = Wish { name, addresses, purpose: Purpose::Probe };
+        let wish = Wish { name, instance: None, addresses, purpose: Purpose::Probe };
         self.net.dial(hands.registry, hands.now, id, wish);
     }
 

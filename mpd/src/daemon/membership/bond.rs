@@ -81,7 +81,7 @@ impl Membership {
     /// Leaves a private ring that is of no more use. `is_needed`: by the mpirun that began it or by a job.
     pub(crate) fn review_bond(&mut self, hands: &mut Hands<'_>, is_needed: bool) {
         let Some(bond) = &mut self.bond else { return };
-        let ring = &self.ring;
+        let ring = self.pump.machine();
         let is_live =
             |life| ring.records().any(|r| r.instance == life && r.standing == Standing::Live);
         let is_lost = bond.is_lost(hands.now, is_live);
@@ -89,7 +89,7 @@ impl Membership {
             return;
         }
         if bond.is_first() && !std::mem::replace(&mut bond.dismissed, true) {
-            self.scatter(hands, NOBODY, Wanted::End(Vec::new()), &Order::LeaveAll);
+            self.scatter(NOBODY, Wanted::End(Vec::new()), &Order::LeaveAll);
             self.leave(hands.now, Farewell::WithAll);
         } else if bond.dismissed {
             self.leave(hands.now, Farewell::WithAll);

@@ -1,14 +1,93 @@
 //! What happens to the ring, told to the log and to those who watch.
 
+use std::fmt;
+
+use log::Level;
 use mpd_io::clock;
-use mpd_proto::message::{ConsoleReply, Happening};
-use mpd_proto::ring::{Event, Standing};
+use mpd_proto::Time;
+use mpd_proto::message::{ConsoleReply, Happening, Order};
+use mpd_proto::ring::{Event, Sender, Standing};
 
 use crate::daemon::membership::Membership;
+use crate::daemon::throttle::Throttle;
+
+/// The lines of the log that tell what other members order here, and what is refused.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    /// Orders that change something.
+    orders: Throttle,
+    /// Those that only ask. A program may ask each second, and hides no order with that.
+    questions: Throttle,
+    refused: Throttle,
+}
+
+impl Journal {
+    /// A member gave an order that is acted on here.
+    pub(super) fn ordered(&mut self, now: Time, sender: &Sender, order: &Order) {
+        let throttle = if is_question(order) { &mut self.questions } else { &mut self.orders };
+        let Sender { origin, name, at } = sender;
+        let what = describe(order);
+        if origin == name {
+            throttle.log(now, Level::Info, format_args!("{origin} ({at}) orders: {what}"));
+        } else {
+            let line = format_args!("{origin} orders, by way of {name} ({at}): {what}");
+            throttle.log(now, Level::Info, line);
+        }
+    }
+
+    /// Something was not accepted.
+    pub(super) fn refused(&mut self, now: Time, what: fmt::Arguments<'_>) {
+        self.refused.warn(now, what);
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.all().into_iter().filter_map(Throttle::next_deadline).min()
+    }
+
+    /// Counts of floods that are over.
+    pub(super) fn turn(&mut self, now: Time) {
+        [&mut self.orders, &mut self.questions, &mut self.refused]
+            .into_iter()
+            .for_each(|throttle| throttle.turn(now));
+    }
+
+    const fn all(&self) -> [&Throttle; 3] {
+        [&self.orders, &self.questions, &self.refused]
+    }
+}
+
+const fn is_question(order: &Order) -> bool {
+    matches!(order, Order::Speak | Order::ListJobs { .. } | Order::Top { .. })
+}
+
+fn describe(order: &Order) -> String {
+    match order {
+        Order::Speak => "say a word".to_owned(),
+        Order::ListJobs { .. } => "list the jobs".to_owned(),
+        Order::Top { .. } => "say what is used".to_owned(),
+        Order::Leave { member } => format!("{member} leaves"),
+        Order::LeaveAll => "all leave".to_owned(),
+        Order::Drain { members, draining: true } => format!("drain {} members", members.len()),
+        Order::Drain { members, draining: false } => {
+            format!("{} members are drained no more", members.len())
+        }
+        Order::Launch(launch) => format!("launch job {}", launch.job),
+        Order::Cancel { job } => format!("job {job} is over"),
+        Order::KillJob { job } => format!("kill job {job}"),
+        Order::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
+        Order::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
+    }
+}
 
 impl Membership {
-    pub(super) fn note(&mut self, event: &Event) {
-        log::info!("{event}");
+    pub(super) fn note(&mut self, now: Time, event: &Event) {
+        match event {
+            Event::FrameRefused { .. } | Event::NotDialedBack { .. } => {
+                // These are the log's alone: strangers cause as many as they like.
+                return self.journal.refused(now, format_args!("{event}"));
+            }
+            _ => log::info!("{event}"),
+        }
         match event {
             Event::Entered { .. } => self.entered = true,
             Event::SteppedDown => self.doubled = true,
@@ -30,10 +109,10 @@ impl Membership {
         member: Option<mpd_proto::ring::DaemonName>,
         text: String,
     ) -> Happening {
-        let live = self.ring.records().filter(|r| r.standing == Standing::Live).count();
+        let live = self.pump.machine().records().filter(|r| r.standing == Standing::Live).count();
         Happening {
             time: clock::timestamp(),
-            seen_by: self.ring.name().clone(),
+            seen_by: self.pump.machine().name().clone(),
             event: kind.to_owned(),
             member,
             live: u32::try_from(live).unwrap_or(u32::MAX),

@@ -9,28 +9,27 @@ use mpd_proto::ring::{DaemonName, RequestId};
 use mpd_proto::stdio::feed::TooManyRanges;
 use mpd_proto::stdio::input::MAX_RANKS;
 
-use crate::daemon::jobs::Root;
+use crate::daemon::jobs::{Jobs, Root};
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};
 
 impl Membership {
     /// A console wants the jobs of the ring.
-    pub(super) fn list_jobs(&mut self, hands: &mut Hands<'_>, console: usize) {
+    pub(super) fn list_jobs(&mut self, console: usize) {
         let wanted = Wanted::Jobs { page: 0, missing: Vec::new() };
-        self.scatter(hands, console, wanted, &Order::ListJobs { page: 0 });
+        self.scatter(console, wanted, &Order::ListJobs { page: 0 });
     }
 
     /// One page of every host came in.
     pub(super) fn listed(
         &mut self,
-        hands: &mut Hands<'_>,
         request: RequestId,
         page: u32,
         answers: &[Answer],
         missing: Vec<DaemonName>,
     ) {
         let Some(console) = self.asks.end(request) else { return };
-        let me = self.ring.name().clone();
+        let me = self.pump.machine().name().clone();
         let listed = self.page(page, answers, |host, answer| match answer {
             OrderAnswer::Jobs { jobs, more } => Some(((host.clone(), jobs), more)),
             _ => None,
@@ -43,21 +42,20 @@ impl Membership {
         if more {
             let page = page + 1;
             let wanted = Wanted::Jobs { page, missing };
-            self.scatter(hands, console, wanted, &Order::ListJobs { page });
+            self.scatter(console, wanted, &Order::ListJobs { page });
         }
     }
 
     /// A console wants something of a job: the order goes to all, since anybody may have its root.
     pub(super) fn order_job(
         &mut self,
-        hands: &mut Hands<'_>,
         console: usize,
         job: JobRef,
         order: impl FnOnce(JobRef) -> Order,
     ) {
-        let job = job.as_asked_of(self.ring.name());
+        let job = job.as_asked_of(self.pump.machine().name());
         let order = order(job.clone());
-        self.scatter(hands, console, Wanted::Job(job), &order);
+        self.scatter(console, Wanted::Job(job), &order);
     }
 
     /// Tells the root managers of a job that are here.
@@ -67,19 +65,34 @@ impl Membership {
         job: &JobRef,
         order: &ManagerOrder,
     ) -> OrderAnswer {
-        let roots = hands.jobs.roots(job);
-        if roots.is_empty() {
-            return OrderAnswer::NoSuchJob;
+        match errands(hands.jobs, job, order) {
+            Ok(errands) => {
+                self.errands.extend(errands);
+                OrderAnswer::Done
+            }
+            Err(answer) => answer,
         }
-        if let Some(problem) = roots.iter().find_map(|root| obstacle(root, order)) {
-            return OrderAnswer::Failed { problem };
-        }
-        for Root { job, .. } in roots {
-            log::info!("job {job}: {order:?} by request");
-            self.errands.push_back(Errand { job, order: order.clone(), link: None });
-        }
-        OrderAnswer::Done
     }
+}
+
+/// What the root managers of a job that are here are to be told, or why they are not.
+pub(crate) fn errands(
+    jobs: &Jobs,
+    job: &JobRef,
+    order: &ManagerOrder,
+) -> Result<Vec<Errand>, OrderAnswer> {
+    let roots = jobs.roots(job);
+    if roots.is_empty() {
+        return Err(OrderAnswer::NoSuchJob);
+    }
+    if let Some(problem) = roots.iter().find_map(|root| obstacle(root, order)) {
+        return Err(OrderAnswer::Failed { problem });
+    }
+    let errand = |Root { job, .. }| {
+        log::info!("job {job}: {order:?} by request");
+        Errand { job, order: order.clone(), link: None }
+    };
+    Ok(roots.into_iter().map(errand).collect())
 }
 
 /// Why a root manager cannot carry out an order.
@@ -117,8 +130,12 @@ fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
     ))
 }
 
-fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
+pub(crate) fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
     jobs.into_iter().map(move |part| HostedPart { host: host.clone(), part })
+}
+
+pub(crate) fn no_such_job(job: &JobRef) -> String {
+    format!("no {job}; 'mpdlistjobs' lists them")
 }
 
 /// What a console is told of an order about a job.
@@ -136,11 +153,11 @@ pub(super) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
     match failed {
         Some(problem) => ConsoleReply::Refused { problem },
         // Who has an id has it alone; others may have the same alias.
-        None if found && matches!(job, JobRef::Id(_)) => ConsoleReply::Done { missing: Vec::new() },
-        None if found => ConsoleReply::Done { missing },
-        None if names.is_empty() => {
-            ConsoleReply::Refused { problem: format!("no {job}; 'mpdlistjobs' lists them") }
+        None if found && matches!(job, JobRef::Id(_) | JobRef::Private(_)) => {
+            ConsoleReply::Done { missing: Vec::new() }
         }
+        None if found => ConsoleReply::Done { missing },
+        None if names.is_empty() => ConsoleReply::Refused { problem: no_such_job(job) },
         None => ConsoleReply::Refused {
             problem: format!(
                 "no {job} where daemons answered; no answer from {}",

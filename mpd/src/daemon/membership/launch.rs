@@ -80,9 +80,12 @@ impl Membership {
     /// Where the ranks of a job submitted here run.
     pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
         if spec.adopted {
-            return placement::adopted(self.ring.name().as_str(), Some(&self.ring));
+            return placement::adopted(
+                self.pump.machine().name().as_str(),
+                Some(self.pump.machine()),
+            );
         }
-        placement::among(&self.ring, spec)
+        placement::among(self.pump.machine(), spec)
     }
 
     /// Tells the other hosts of a job whose root manager runs here.
@@ -91,7 +94,7 @@ impl Membership {
         let began = (wall(), hands.now);
         let launching = Launching { began, ..announcement.launching };
         self.launches.under_way.insert(request, launching);
-        self.tell(hands, Input::Scatter(request, announcement.order));
+        self.post(Input::Scatter(request, announcement.order));
     }
 
     /// If `request` was an announcement: all have answered who will.
@@ -143,7 +146,7 @@ impl Membership {
         for job in hands.jobs.take_unlinked() {
             // Nobody waits for the answers.
             let request = self.asks.next_id();
-            self.tell(hands, Input::Scatter(request, payload_of(&Order::Cancel { job })));
+            self.post(Input::Scatter(request, payload_of(&Order::Cancel { job })));
         }
     }
 
@@ -165,7 +168,8 @@ impl Membership {
             return OrderAnswer::Done;
         }
         let mut newcomers = launch.newcomers();
-        let Some((place, _)) = newcomers.find(|(_, share)| share.member == *self.ring.name())
+        let Some((place, _)) =
+            newcomers.find(|(_, share)| share.member == *self.pump.machine().name())
         else {
             return OrderAnswer::Done;
         };

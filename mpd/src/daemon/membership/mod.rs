@@ -1,5 +1,6 @@
 //! The daemon's part in the ring: the pure [`Ring`] between the links of [`Net`] and the consoles.
 
+mod address;
 mod asks;
 mod bond;
 mod events;
@@ -28,6 +29,7 @@ use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_proto::channel::{Instance, KeyText};
 use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer};
+use mpd_proto::pump::Pump;
 use mpd_proto::ring::{
     self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
 };
@@ -36,8 +38,10 @@ use mpd_proto::{JobId, Time};
 use crate::cli::Cli;
 use crate::daemon::door::PER_TURN;
 use crate::daemon::jobs::Jobs;
+use crate::daemon::membership::address::Foreign;
 use crate::daemon::membership::asks::Asks;
 use crate::daemon::membership::bond::Bond;
+use crate::daemon::membership::events::Journal;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::names::Naming;
@@ -45,6 +49,7 @@ use crate::daemon::membership::saved::Saved;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
 
+pub(crate) use jobs::{errands, hosted, no_such_job};
 pub(crate) use launch::{Announcement, errands_of_missing};
 
 /// How long a daemon that was told to enter through others tries before it gives up.
@@ -62,6 +67,8 @@ enum Aim {
     Ring(Token),
     /// A console's ping, and when it began.
     Ping(usize, Time),
+    /// Whether this foreign address leads here.
+    Mirror(IpAddr),
 }
 
 /// How far this daemon is on its way out.
@@ -105,12 +112,16 @@ pub(crate) struct Errand {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    ring: Ring,
+    pump: Pump<Ring>,
     net: Net,
     asks: Asks,
     launches: Launches,
     errands: VecDeque<Errand>,
     naming: Naming,
+    /// Foreign addresses under which others see us.
+    foreign: Foreign,
+    /// What other members order, and what is refused.
+    journal: Journal,
     saved: Saved,
     aims: BTreeMap<AttemptId, Aim>,
     last_attempt: u64,
@@ -170,12 +181,14 @@ impl Membership {
         let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
         let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
         Ok(Self {
-            ring: Ring::new(now, config),
+            pump: Pump::new(Ring::new(now, config)),
             net: Net::new(myself, port, super::descriptor_limit()),
             asks: Asks::default(),
             launches: Launches::default(),
             errands: VecDeque::new(),
             naming: Naming::default(),
+            foreign: Foreign::default(),
+            journal: Journal::default(),
             saved,
             aims: BTreeMap::new(),
             last_attempt: 0,
@@ -235,7 +248,7 @@ impl Membership {
         if self.doubled {
             return Some(format!(
                 "a daemon named {} is in the ring already; choose another name with --name",
-                self.ring.name()
+                self.pump.machine().name()
             ));
         }
         if self.entered || self.give_up.is_none_or(|at| at > now) {
@@ -276,7 +289,7 @@ impl Membership {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        self.net.has_work()
+        self.net.has_work() || !self.pump.is_dry()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -287,9 +300,10 @@ impl Membership {
         };
         let entering = self.give_up.filter(|_| !self.entered);
         [
-            self.ring.poll_timeout(),
+            self.pump.machine().poll_timeout(),
             self.net.next_deadline(),
             self.asks.next_deadline(),
+            self.journal.next_deadline(),
             self.saved.next_deadline().filter(|_| self.is_saved()),
             self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
             self.bond
@@ -312,34 +326,39 @@ impl Membership {
     /// Everything that is due: reads the links, then lets time pass, then writes.
     pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
         let mut hands = Hands { registry, jobs, now };
-        self.perform(&mut hands);
+        self.pump(&mut hands);
         self.net.turn(registry, now);
         self.take_happened(&mut hands);
         self.cancel_unlinked(&mut hands);
         self.serve_names(&mut hands);
         self.serve_spawns(&mut hands);
+        self.pump(&mut hands);
         // What the sockets hold counts before what the clock says.
-        let due = self.ring.poll_timeout().is_some_and(|at| at <= now);
+        let due = self.pump.machine().poll_timeout().is_some_and(|at| at <= now);
         if due && !self.net.has_work() {
-            self.ring.handle_timeout(now);
-            self.perform(&mut hands);
+            self.pump.handle_timeout(now);
+            self.pump(&mut hands);
             self.take_happened(&mut hands);
         }
         self.pass_links(&hands);
         self.review_asks(now);
-        self.review_leaving(&mut hands);
+        self.journal.turn(now);
+        self.review_leaving(&hands);
+        self.pump(&mut hands);
         self.review_keep(jobs, now);
         if self.is_saved() {
-            self.saved.turn(now, &self.ring, self.net.port().number());
+            self.saved.turn(now, self.pump.machine(), self.net.port().number());
         }
         self.net.flush();
     }
 
     fn take_happened(&mut self, hands: &mut Hands<'_>) {
-        while let Some(happened) = self.net.pop() {
+        loop {
+            self.pump(hands);
+            let Some(happened) = self.net.pop() else { return };
             match happened {
-                Happened::Up { link, peer, purpose, dialed, seen } => {
-                    self.learn(hands, seen);
+                Happened::Up { link, peer, purpose, dialed, remote, seen } => {
+                    self.learn(hands, &peer.name, seen);
                     let token = match dialed {
                         None => None,
                         Some(dialed) => match self.aim_of(dialed.attempt) {
@@ -349,40 +368,36 @@ impl Membership {
                                 self.net.close(hands.now, link);
                                 continue;
                             }
-                            None => {
+                            Some(Aim::Mirror(_)) | None => {
                                 self.net.close(hands.now, link);
                                 continue;
                             }
                         },
                     };
-                    self.tell(hands, Input::LinkUp { link, token, peer, purpose });
+                    let Some(from) = address_of(remote) else { continue };
+                    self.post(Input::LinkUp { link, token, peer, purpose, from });
                 }
                 Happened::Message(link, message) => {
-                    self.tell(hands, Input::Received(link, message));
+                    self.post(Input::Received(link, message));
                 }
-                Happened::Closed(link) => self.tell(hands, Input::LinkClosed(link)),
+                Happened::Closed(link) => self.post(Input::LinkClosed(link)),
                 Happened::Failed(attempt, why, problem) => match self.aim_of(attempt) {
                     Some(Aim::Ring(token)) => {
                         self.last_failure = problem;
-                        self.tell(hands, Input::ConnectFailed(token, why));
+                        self.post(Input::ConnectFailed(token, why));
                     }
                     Some(Aim::Ping(console, _)) => {
                         self.asks.reply(console, ConsoleReply::Refused { problem });
                     }
+                    Some(Aim::Mirror(address)) => self.not_mirrored(hands.now, address, &problem),
                     None => {}
                 },
+                Happened::Mirrored(attempt) => {
+                    if let Some(Aim::Mirror(address)) = self.aim_of(attempt) {
+                        self.mirrored(address);
+                    }
+                }
             }
-        }
-    }
-
-    /// A peer told under which address it sees us.
-    fn learn(&mut self, hands: &mut Hands<'_>, seen: Option<IpAddr>) {
-        if let Some(seen) = seen
-            && self.net.port_mut().learn(seen)
-        {
-            log::info!("others see this host as {seen}");
-            let addresses = self.net.port().addresses();
-            self.tell(hands, Input::Readdress(addresses));
         }
     }
 
@@ -390,50 +405,57 @@ impl Membership {
         self.aims.remove(&attempt)
     }
 
-    fn tell(&mut self, hands: &mut Hands<'_>, input: Input) {
-        self.ring.handle(hands.now, input);
-        self.perform(hands);
+    /// Queues what happened for the ring. [`Membership::pump`] hands it in.
+    fn post(&mut self, input: Input) {
+        self.pump.post(input);
     }
 
-    fn perform(&mut self, hands: &mut Hands<'_>) {
-        while let Some(output) = self.ring.poll_output() {
-            match output {
-                Output::Connect { token, name, addresses, purpose } => {
-                    self.connect(hands, token, name, &addresses, purpose);
-                }
-                Output::Abandon(token) => self.abandon(token),
-                Output::Send(link, message) => self.net.send(link, &message),
-                Output::Close(link) => self.net.close(hands.now, link),
-                Output::Deliver { id, payload, hops } => {
-                    let answer = self.obey(hands, &payload, hops);
-                    self.ring.handle(hands.now, Input::Answered(id, answer));
-                }
-                Output::Scattered { request, answers, missing, depth } => {
-                    self.scattered(hands, request, &answers, missing, depth);
-                }
-                Output::LapsHome { request, hops, names, took } => {
-                    let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                    self.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
-                }
-                Output::LapLost { request, home } => {
-                    self.finish(request, ConsoleReply::LapLost { home });
-                }
-                Output::Refused(request) => {
-                    let problem = "too many requests are under way here; try again";
-                    self.refused(request, problem);
-                }
-                Output::Event(event) => self.note(&event),
-                Output::Published { request, result } => self.published(request, result),
-                Output::Unpublished { request, found } => {
-                    let answer = if found { NameAnswer::Done } else { NameAnswer::Unknown };
-                    self.answer_wish(request, answer);
-                }
-                Output::NameLost { name, job, to } => self.name_lost(name, job, to),
-                Output::Over => {
-                    self.answer_rest();
-                    self.net.close_all(hands.now);
-                    self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
-                }
+    /// Hands each input that waits to the ring, and performs all its outputs before the next.
+    fn pump(&mut self, hands: &mut Hands<'_>) {
+        while let Some(output) = self.pump.next(hands.now) {
+            self.perform(hands, output);
+        }
+    }
+
+    /// Performs one output. What follows from it for the ring is posted.
+    fn perform(&mut self, hands: &mut Hands<'_>, output: Output) {
+        match output {
+            Output::Connect { token, name, instance, addresses, purpose } => {
+                let addresses = numeric(&addresses);
+                self.connect(hands, token, Wish { name, instance, addresses, purpose });
+            }
+            Output::Abandon(token) => self.abandon(token),
+            Output::Send(link, message) => self.net.send(link, &message),
+            Output::Close(link) => self.net.close(hands.now, link),
+            Output::Deliver { id, payload, hops, sender } => {
+                let answer = self.obey(hands, &payload, hops, sender.as_ref());
+                self.post(Input::Answered(id, answer));
+            }
+            Output::Scattered { request, answers, missing, depth } => {
+                self.scattered(hands, request, &answers, missing, depth);
+            }
+            Output::LapsHome { request, hops, names, took } => {
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                self.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
+            }
+            Output::LapLost { request, home } => {
+                self.finish(request, ConsoleReply::LapLost { home });
+            }
+            Output::Refused(request) => {
+                let problem = "too many requests are under way here; try again";
+                self.refused(request, problem);
+            }
+            Output::Event(event) => self.note(hands.now, &event),
+            Output::Published { request, result } => self.published(request, result),
+            Output::Unpublished { request, found } => {
+                let answer = if found { NameAnswer::Done } else { NameAnswer::Unknown };
+                self.answer_wish(request, answer);
+            }
+            Output::NameLost { name, job, to } => self.name_lost(name, job, to),
+            Output::Over => {
+                self.answer_rest();
+                self.net.close_all(hands.now);
+                self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
             }
         }
     }
@@ -449,23 +471,15 @@ impl Membership {
         }
     }
 
-    fn connect(
-        &mut self,
-        hands: &Hands<'_>,
-        token: Token,
-        name: Option<DaemonName>,
-        addresses: &[Address],
-        purpose: ring::Purpose,
-    ) {
+    fn connect(&mut self, hands: &Hands<'_>, token: Token, wish: Wish) {
         match self.leaving {
             Leaving::No | Leaving::Soon { how: Farewell::Depart | Farewell::Signal, .. } => {}
             // Nobody is to be missed any more.
             Leaving::Soon { how: Farewell::WithAll | Farewell::Missed, .. }
             | Leaving::Over { .. } => return,
         }
-        let numeric = addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect();
         let id = self.aim(Aim::Ring(token));
-        self.net.dial(hands.registry, hands.now, id, Wish { name, addresses: numeric, purpose });
+        self.net.dial(hands.registry, hands.now, id, wish);
     }
 
     fn aim(&mut self, aim: Aim) -> AttemptId {
@@ -487,25 +501,26 @@ impl Membership {
     fn review_keep(&mut self, jobs: &mut Jobs, now: Time) {
         if let (Some(keep), Leaving::No) = (&mut self.keep, self.leaving) {
             let entries = self.net.port().addresses();
-            let started = keep.turn(now, self.ring.wards(), &entries, |pid| jobs.is_helper(pid));
+            let started =
+                keep.turn(now, self.pump.machine().wards(), &entries, |pid| jobs.is_helper(pid));
             started.into_iter().for_each(|pid| jobs.add_helper(pid));
         }
     }
 
-    fn review_leaving(&mut self, hands: &mut Hands<'_>) {
+    fn review_leaving(&mut self, hands: &Hands<'_>) {
         let Leaving::Soon { at_last, how } = self.leaving else { return };
-        if self.ring.pending() > 0 && hands.now < at_last {
+        if self.pump.machine().pending() > 0 && hands.now < at_last {
             return;
         }
         match how {
             Farewell::Depart | Farewell::WithAll => self.saved.forget(),
             Farewell::Signal | Farewell::Missed if self.entered => {
-                self.saved.save(hands.now, &self.ring, self.net.port().number());
+                self.saved.save(hands.now, self.pump.machine(), self.net.port().number());
             }
             Farewell::Signal | Farewell::Missed => {}
         }
         match how {
-            Farewell::Depart | Farewell::Signal => self.tell(hands, Input::Leave),
+            Farewell::Depart | Farewell::Signal => self.post(Input::Leave),
             Farewell::WithAll | Farewell::Missed => {
                 self.answer_rest();
                 self.net.close_all(hands.now);
@@ -513,6 +528,15 @@ impl Membership {
             }
         }
     }
+}
+
+fn numeric(addresses: &[Address]) -> Vec<SocketAddr> {
+    addresses.iter().filter_map(|address| address.as_str().parse().ok()).collect()
+}
+
+/// The other end of a connection, as the ring writes addresses.
+fn address_of(remote: SocketAddr) -> Option<Address> {
+    Address::new(&SocketAddr::new(remote.ip().to_canonical(), remote.port()).to_string()).ok()
 }
 
 /// What a turn works with.

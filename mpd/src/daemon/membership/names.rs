@@ -33,7 +33,7 @@ impl Membership {
                         let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
                         self.naming.publishers.insert(job.clone());
                         let claim = Claim { name, value, job, lock };
-                        self.ask_of_names(hands, wish, |request| Input::Publish { request, claim });
+                        self.ask_of_names(wish, |request| Input::Publish { request, claim });
                     }
                     Err(problem) => {
                         self.errands.push_back(wish.answered(NameAnswer::Failed(problem)));
@@ -41,13 +41,14 @@ impl Membership {
                 },
                 NameWish::Unpublish { name, key } => {
                     let (name, job, key) = (name.clone(), wish.job.clone(), key.clone());
-                    if let Some((_, claim)) = self.ring.lookup(&name).filter(|(_, c)| c.job == job)
+                    if let Some((_, claim)) =
+                        self.pump.machine().lookup(&name).filter(|(_, c)| c.job == job)
                     {
                         // For the log: the ring looks at the key itself.
                         self.naming.refusals.refuses(hands.now, claim, (&job, key.as_ref()));
                     }
                     let input = |request| Input::Unpublish { request, name, job, key };
-                    self.ask_of_names(hands, wish, input);
+                    self.ask_of_names(wish, input);
                 }
             }
         }
@@ -55,7 +56,7 @@ impl Membership {
     }
 
     fn find(&mut self, now: Time, name: &str, asks: (&JobId, Option<&NameKey>)) -> NameAnswer {
-        match self.ring.lookup(name) {
+        match self.pump.machine().lookup(name) {
             Some((_, claim)) if self.naming.refusals.refuses(now, claim, asks) => {
                 NameAnswer::Unknown
             }
@@ -71,21 +72,16 @@ impl Membership {
             let Claim { name, value, job, lock } = claim.clone();
             Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
         };
-        let items = self.ring.names().into_iter().map(published).collect();
+        let items = self.pump.machine().names().into_iter().map(published).collect();
         self.post_page(console, Page { items, more: false }, &[], |names, _, more| {
             ConsoleReply::Names { names, more }
         });
     }
 
-    fn ask_of_names(
-        &mut self,
-        hands: &mut Hands<'_>,
-        wish: Wish,
-        input: impl FnOnce(RequestId) -> Input,
-    ) {
+    fn ask_of_names(&mut self, wish: Wish, input: impl FnOnce(RequestId) -> Input) {
         let request = self.asks.next_id();
         self.naming.wishes.insert(request, wish);
-        self.tell(hands, input(request));
+        self.post(input(request));
     }
 
     /// What jobs have published goes with them, however they end.
@@ -95,7 +91,7 @@ impl Membership {
             self.naming.publishers.iter().filter(|job| over(hands.jobs, job)).cloned().collect();
         for job in gone {
             self.naming.publishers.remove(&job);
-            self.tell(hands, Input::JobOver(job));
+            self.post(Input::JobOver(job));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use mpd_proto::frame;
 use mpd_proto::message::{Answer, ConsoleReply, ManagerOrder, Order, OrderAnswer, Payload, Word};
-use mpd_proto::ring::{DaemonName, Input, RequestId};
+use mpd_proto::ring::{DaemonName, Input, RequestId, Sender};
 
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::jobs::outcome;
@@ -10,8 +10,18 @@ use crate::daemon::membership::{Farewell, Hands, Membership};
 
 impl Membership {
     /// Acts on an order and says what to answer.
-    pub(super) fn obey(&mut self, hands: &mut Hands<'_>, payload: &Payload, hops: u32) -> Payload {
-        let answer = match frame::decode_message(payload.as_bytes()) {
+    pub(super) fn obey(
+        &mut self,
+        hands: &mut Hands<'_>,
+        payload: &Payload,
+        hops: u32,
+        sender: Option<&Sender>,
+    ) -> Payload {
+        let order = frame::decode_message(payload.as_bytes());
+        if let (Ok(order), Some(sender)) = (&order, sender) {
+            self.journal.ordered(hands.now, sender, order);
+        }
+        let answer = match order {
             Ok(Order::Speak) => OrderAnswer::Word {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
@@ -19,7 +29,7 @@ impl Membership {
                 hops,
             },
             Ok(Order::Leave { member }) => {
-                if member == *self.ring.name() {
+                if member == *self.pump.machine().name() {
                     self.leave(hands.now, Farewell::Depart);
                 }
                 OrderAnswer::Done
@@ -29,9 +39,9 @@ impl Membership {
                 OrderAnswer::Done
             }
             Ok(Order::Drain { members, draining }) => {
-                if members.contains(self.ring.name()) {
+                if members.contains(self.pump.machine().name()) {
                     log::info!("draining: {draining}, by request");
-                    self.tell(hands, Input::Drain(draining));
+                    self.post(Input::Drain(draining));
                 }
                 OrderAnswer::Done
             }
@@ -50,7 +60,11 @@ impl Membership {
             Ok(Order::Launch(launch)) => self.obey_launch(hands, &launch),
             Ok(Order::Cancel { job }) => self.obey_cancel(hands, job),
             Err(e) => {
-                log::warn!("an order that is not understood here: {e}");
+                let from = sender.map_or(self.pump.machine().name().to_string(), |sender| {
+                    format!("{} ({})", sender.name, sender.at)
+                });
+                let why = format_args!("refused an order from {from}: it is not understood: {e}");
+                self.journal.refused(hands.now, why);
                 OrderAnswer::Unknown
             }
         };
@@ -87,7 +101,7 @@ impl Membership {
                     self.finish(request, ConsoleReply::Done { missing: untold });
                 }
             }
-            Some(Wanted::Muster) => self.end_all(hands, request, missing),
+            Some(Wanted::Muster) => self.end_all(request, missing),
             Some(Wanted::Departure(_)) => self.finish(request, ConsoleReply::Done { missing }),
             Some(Wanted::End(mut before)) => {
                 before.retain(|name| !missing.contains(name));
@@ -97,12 +111,12 @@ impl Membership {
             Some(Wanted::Jobs { page, missing: mut before }) => {
                 before.retain(|name| !missing.contains(name));
                 before.extend(missing);
-                self.listed(hands, request, page, answers, before);
+                self.listed(request, page, answers, before);
             }
             Some(Wanted::Top { page, missing: mut before }) => {
                 before.retain(|name| !missing.contains(name));
                 before.extend(missing);
-                self.topped(hands, request, page, answers, before);
+                self.topped(request, page, answers, before);
             }
             Some(Wanted::Job(job)) => self.finish(request, outcome(&job, answers, missing)),
             Some(Wanted::Laps) | None => {}
@@ -121,7 +135,7 @@ impl Membership {
         mut said: Vec<T>,
         by: impl Fn(&T) -> &DaemonName,
     ) -> Vec<T> {
-        let order = self.ring.members();
+        let order = self.pump.machine().members();
         said.sort_by_cached_key(|one| order.iter().position(|name| name == by(one)));
         said
     }

@@ -13,14 +13,15 @@ impl Membership {
         for spawn in hands.jobs.take_spawns() {
             match spawn {
                 Spawn::Place { job, request, wish } => {
-                    let outcome = placement::spawned_among(&self.ring, &wish);
+                    let outcome = placement::spawned_among(self.pump.machine(), &wish);
                     let order = ManagerOrder::Placed { request, outcome };
                     self.errands.push_back(Errand { job, order, link: None });
                 }
                 // Its timeline is that of the start.
                 Spawn::Grow(mut launch) => {
-                    let known =
-                        |member: &DaemonName| Some(self.ring.record(member)?.addresses.clone());
+                    let known = |member: &DaemonName| {
+                        Some(self.pump.machine().record(member)?.addresses.clone())
+                    };
                     launch.shares.address(known);
                     self.announce_growth(hands, &launch);
                 }

@@ -8,9 +8,9 @@ use crate::daemon::membership::{Errand, Hands, Membership};
 
 impl Membership {
     /// A console wants to know what is used.
-    pub(super) fn ask_top(&mut self, hands: &mut Hands<'_>, console: usize) {
+    pub(super) fn ask_top(&mut self, console: usize) {
         let wanted = Wanted::Top { page: 0, missing: Vec::new() };
-        self.scatter(hands, console, wanted, &Order::Top { page: 0 });
+        self.scatter(console, wanted, &Order::Top { page: 0 });
     }
 
     /// What is used here. The managers count output meanwhile, for the next time.
@@ -27,7 +27,6 @@ impl Membership {
     /// One page of every host came in.
     pub(super) fn topped(
         &mut self,
-        hands: &mut Hands<'_>,
         request: RequestId,
         page: u32,
         answers: &[Answer],
@@ -48,7 +47,7 @@ impl Membership {
         });
         if more {
             let page = page + 1;
-            self.scatter(hands, console, Wanted::Top { page, missing }, &Order::Top { page });
+            self.scatter(console, Wanted::Top { page, missing }, &Order::Top { page });
         }
     }
 }

@@ -8,12 +8,12 @@ use mio::Registry;
 use mpd_io::link::Link;
 use mpd_io::random;
 use mpd_proto::Time;
-use mpd_proto::channel::Purpose;
 use mpd_proto::channel::handshake::{Opening, PATIENCE};
+use mpd_proto::channel::{Instance, Purpose};
 use mpd_proto::ring::{self, DaemonName, DialFailure};
 use mpd_proto::stagger::Stagger;
 
-use crate::daemon::net::{Line, Net, Stage, failure};
+use crate::daemon::net::{Line, Net, failure};
 
 /// An attempt, numbered by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,8 @@ pub(crate) struct Dialed {
 pub(crate) struct Wish {
     /// Who is to answer; anybody of the ring if none.
     pub(crate) name: Option<DaemonName>,
+    /// Which life of it, if no other will do.
+    pub(crate) instance: Option<ring::Instance>,
     /// In order of preference.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) purpose: ring::Purpose,
@@ -42,10 +44,20 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 struct Attempt {
     name: Option<DaemonName>,
+    peer: Option<Instance>,
+    /// Made to learn whether it comes back here.
+    mirror: bool,
     purpose: Purpose,
     addresses: Stagger<SocketAddr>,
     /// What became of the others; in words, too.
     failed: (DialFailure, String),
+}
+
+/// Whom the first message of an attempt names.
+#[derive(Clone, Copy)]
+struct Called {
+    peer: Option<Instance>,
+    mirror: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +70,11 @@ impl Attempts {
         self.table.values().filter_map(|a| a.addresses.poll_timeout()).min()
     }
 
+    /// Whether that attempt is one of [`Net::mirror`].
+    pub(super) fn mirrors(&self, id: Option<AttemptId>) -> bool {
+        id.and_then(|id| self.table.get(&id)).is_some_and(|attempt| attempt.mirror)
+    }
+
     /// Who is to answer an attempt.
     pub(super) fn wanted(&self, id: AttemptId) -> Option<&DaemonName> {
         self.table.get(&id).and_then(|attempt| attempt.name.as_ref())
@@ -67,7 +84,8 @@ impl Attempts {
 impl Net {
     /// Begins an attempt.
     pub(crate) fn dial(&mut self, registry: &Registry, now: Time, id: AttemptId, wish: Wish) {
-        let Wish { name, addresses, purpose } = wish;
+        let Wish { name, instance, addresses, purpose } = wish;
+        let peer = instance.and_then(|instance| Instance::from_bytes(instance.to_bytes()));
         let purpose = match purpose {
             ring::Purpose::Ring => Purpose::Ring,
             ring::Purpose::Join => Purpose::Join,
@@ -82,9 +100,37 @@ impl Net {
             ourselves()
         };
         let addresses = Stagger::new(now, addresses);
-        let attempt = Attempt { name, purpose, addresses, failed };
+        let attempt = Attempt { name, peer, mirror: false, purpose, addresses, failed };
         self.attempts.table.insert(id, attempt);
         self.dial_next(registry, now, id);
+    }
+
+    /// Begins an attempt that succeeds, with [`super::Happened::Mirrored`], if this very process answers.
+    pub(crate) fn mirror(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        id: AttemptId,
+        address: SocketAddr,
+    ) {
+        let attempt = Attempt {
+            name: None,
+            peer: Some(self.myself.instance),
+            mirror: true,
+            purpose: Purpose::Probe,
+            addresses: Stagger::new(now, vec![address]),
+            failed: (DialFailure::Refused, "it does not lead here".to_owned()),
+        };
+        self.attempts.table.insert(id, attempt);
+        self.dial_next(registry, now, id);
+    }
+
+    /// An attempt of [`Net::mirror`] succeeded.
+    pub(super) fn mirrored(&mut self, token: usize) {
+        let Some(id) = self.lines.remove(&token).and_then(|line| line.attempt) else { return };
+        self.attempts.table.remove(&id);
+        self.drop_others(id, None);
+        self.happened.push_back(super::Happened::Mirrored(id));
     }
 
     /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
@@ -116,8 +162,9 @@ impl Net {
     fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
         while let Some(attempt) = self.attempts.table.get_mut(&id) {
             let Some(address) = attempt.addresses.next_due(now) else { break };
+            let called = Called { peer: attempt.peer, mirror: attempt.mirror };
             let purpose = attempt.purpose;
-            if let Err((why, problem)) = self.connect(registry, now, id, address, purpose) {
+            if let Err((why, problem)) = self.connect(registry, now, id, address, purpose, called) {
                 self.missed(id, address, why, problem);
             }
         }
@@ -131,25 +178,26 @@ impl Net {
         id: AttemptId,
         address: SocketAddr,
         purpose: Purpose,
+        called: Called,
     ) -> Result<(), (DialFailure, String)> {
         let helpless = |e: std::io::Error| (DialFailure::NoMeans, e.to_string());
+        // No daemon answers a hello of its own instance.
+        let me = if called.mirror {
+            Instance::from_bytes(random::bytes().map_err(helpless)?).unwrap_or(self.myself.instance)
+        } else {
+            self.myself.instance
+        };
         let opening = Opening {
             key: self.myself.keys.connect().clone(),
-            me: self.myself.instance,
-            peer: None,
+            me,
+            peer: called.peer,
             purpose,
             nonce: random::bytes().map_err(helpless)?,
             deadline: now + PATIENCE,
         };
         let from = self.port.source();
         let link = Link::dial(address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
-        let line = Line {
-            link,
-            stage: Stage::Shaking,
-            attempt: Some(id),
-            connected: now,
-            from: address.ip().to_canonical(),
-        };
+        let line = Line::new(link, Some(id), now, address.ip().to_canonical());
         self.insert(registry, line).map_err(helpless)
     }
 

@@ -19,7 +19,9 @@ use mpd_io::random;
 use mpd_proto::Time;
 use mpd_proto::channel::handshake::PATIENCE;
 use mpd_proto::channel::handshake::Reception;
-use mpd_proto::channel::{HandshakeError, Instance, Keys, Purpose, Responder};
+use mpd_proto::channel::{
+    ChannelError, HandshakeError, Instance, Keys, Purpose, Repeats, Responder,
+};
 use mpd_proto::message::{Greeting, MAX_GREETING, RingMessage};
 use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
 
@@ -58,9 +60,13 @@ pub(crate) enum Happened {
         purpose: ring::Purpose,
         /// Of the attempt, if we connected.
         dialed: Option<Dialed>,
+        /// The other end.
+        remote: SocketAddr,
         /// Under which address the peer sees us.
         seen: Option<IpAddr>,
     },
+    /// A connection to this address comes back to this daemon.
+    Mirrored(AttemptId),
     Message(LinkId, RingMessage),
     Closed(LinkId),
     /// An attempt came to nothing; in words, too.
@@ -94,6 +100,14 @@ struct Line {
     connected: Time,
     /// Its address, for the limits.
     from: IpAddr,
+    /// What it is called, once it has greeted.
+    name: Option<DaemonName>,
+}
+
+impl Line {
+    const fn new(link: Link, attempt: Option<AttemptId>, connected: Time, from: IpAddr) -> Self {
+        Self { link, stage: Stage::Shaking, attempt, connected, from, name: None }
+    }
 }
 
 /// All links, by token. Tokens are never used twice, so a late event hits nobody.
@@ -115,6 +129,8 @@ pub(crate) struct Net {
     /// Of the turn under way.
     now: Time,
     strangers: Throttle,
+    /// First messages that were answered.
+    hellos: Repeats,
 }
 
 impl Net {
@@ -133,6 +149,7 @@ impl Net {
             most_under_way: admit::most(descriptors),
             now: Time::ZERO,
             strangers: Throttle::default(),
+            hellos: Repeats::default(),
         }
     }
 
@@ -185,7 +202,7 @@ impl Net {
             Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
             Stage::Up => None,
         });
-        lines.chain(self.attempts.next_deadline()).min()
+        lines.chain(self.attempts.next_deadline()).chain(self.strangers.next_deadline()).min()
     }
 
     /// Takes a connection that knocked.
@@ -209,8 +226,7 @@ impl Net {
         let responder = Responder::for_daemon(self.myself.keys.clone(), reception);
         match Link::accept(stream, remote, responder) {
             Ok(link) => {
-                let line =
-                    Line { link, stage: Stage::Shaking, attempt: None, connected: now, from };
+                let line = Line::new(link, None, now, from);
                 if let Err(e) = self.insert(registry, line) {
                     log::warn!("cannot serve {remote}: {e}");
                 }
@@ -334,6 +350,17 @@ impl Net {
         let Some(line) = self.lines.get_mut(&token) else { return };
         match (heard, &line.stage) {
             (Heard::Connected, _) => line.connected = now,
+            (Heard::Hello(mark), Stage::Shaking) => {
+                let admitted = line.link.admit(self.hellos.is_new(mark));
+                match admitted {
+                    Ok(()) => self.make_ready(token, true),
+                    Err(e) => self.lose(token, &e),
+                }
+            }
+            (Heard::Established { .. }, Stage::Shaking) if self.attempts.mirrors(line.attempt) => {
+                // Nobody but this process can have proved that it is this process.
+                self.mirrored(token);
+            }
             (Heard::Established { peer, purpose, .. }, Stage::Shaking) => {
                 let until = now + PATIENCE;
                 line.stage = Stage::ExpectGreeting { peer, purpose, until };
@@ -356,15 +383,12 @@ impl Net {
                     let link = LinkId(token as u64);
                     self.happened.push_back(Happened::Message(link, message));
                 }
-                Err(e) => {
-                    let e = LinkError::Broken(io::Error::other(format!("malformed message: {e}")));
-                    self.lose(token, &e);
-                }
+                Err(e) => self.refuse(token, &e),
             },
             (Heard::FindManager(manager), _) => {
                 line.stage = Stage::Seeking(ring::Instance::from_bytes(*manager.as_bytes()));
             }
-            (Heard::Frame(_) | Heard::Established { .. }, _) => {}
+            (Heard::Frame(_) | Heard::Established { .. } | Heard::Hello(_), _) => {}
         }
     }
 
@@ -372,6 +396,7 @@ impl Net {
         let Some(line) = self.lines.get_mut(&token) else { return };
         let Some(purpose) = ring_purpose(purpose) else { return };
         line.stage = Stage::Up;
+        line.name = Some(greeting.name.clone());
         let (remote, connected) = (line.link.remote(), line.connected);
         let attempt = line.attempt.take();
         let seen = greeting.seen.parse().ok();
@@ -382,7 +407,7 @@ impl Net {
         let dialed = attempt.map(|attempt| self.won(attempt, token, remote, connected));
         log::debug!("{remote}: is {} ({purpose:?})", peer.name);
         let link = LinkId(token as u64);
-        self.happened.push_back(Happened::Up { link, peer, purpose, dialed, seen });
+        self.happened.push_back(Happened::Up { link, peer, purpose, dialed, remote, seen });
     }
 
     /// Closes a link to one who holds the key and does not belong here; it has been greeted and so can
@@ -403,7 +428,7 @@ impl Net {
         let remote = line.link.remote();
         match (line.stage, line.attempt) {
             (Stage::Up, _) => {
-                log::debug!("{remote}: {error}");
+                self.log_peer(remote, line.name.as_ref(), error);
                 self.happened.push_back(Happened::Closed(LinkId(token as u64)));
             }
             (Stage::Closing { .. }, _) => {}
@@ -416,17 +441,42 @@ impl Net {
         }
     }
 
+    /// A peer said something that is no message.
+    fn refuse(&mut self, token: usize, problem: &serde_json::Error) {
+        let problem = format!("refused a frame: malformed message: {problem}");
+        let Some(line) = self.lines.get(&token) else { return };
+        let name = line.name.as_ref().map_or("", DaemonName::as_str);
+        self.strangers.warn(self.now, format_args!("{name} ({}): {problem}", line.link.remote()));
+        self.lose(token, &LinkError::Broken(io::Error::other(problem)));
+    }
+
+    /// A link of a member is over. Frames that are not the peer's are worth a line in the log.
+    fn log_peer(&mut self, remote: SocketAddr, name: Option<&DaemonName>, error: &LinkError) {
+        let name = name.map_or("", DaemonName::as_str);
+        match error {
+            LinkError::Channel(ChannelError::Truncated) | LinkError::Broken(_) | LinkError::Bye => {
+                log::debug!("{name} ({remote}): {error}");
+            }
+            _ => self.strangers.warn(self.now, format_args!("{name} ({remote}): {error}")),
+        }
+    }
+
     /// A stranger is worth a line in the log, but not one each for a flood of them.
     fn log_stranger(&mut self, remote: SocketAddr, error: &LinkError) {
         match error {
             LinkError::Handshake(
-                HandshakeError::Stranger | HandshakeError::Version(_) | HandshakeError::Malformed,
+                HandshakeError::Stranger
+                | HandshakeError::Version(_)
+                | HandshakeError::Malformed
+                | HandshakeError::Repeated
+                | HandshakeError::AnotherInstance,
             ) => self.strangers.warn(self.now, format_args!("{remote}: {error}")),
             _ => log::debug!("{remote}: {error}"),
         }
     }
 
     fn expire(&mut self, now: Time) {
+        self.strangers.turn(now);
         let mut late = Vec::new();
         self.timed
             .retain(|token| self.lines.get(token).is_some_and(|l| !matches!(l.stage, Stage::Up)));

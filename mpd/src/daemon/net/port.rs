@@ -14,6 +14,17 @@ use crate::daemon::door::Door;
 /// More addresses than these are not learned: the oldest gives way.
 const MAX_LEARNED: usize = 2;
 
+/// What an address is worth under which a peer sees us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It is known, or of no use to others.
+    Nothing,
+    /// An interface of this host has it.
+    Own(IpAddr),
+    /// Somebody translates addresses on the way, or the peer lies: only a connection there can tell.
+    Foreign(SocketAddr),
+}
+
 /// A listening port.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -98,14 +109,23 @@ impl Port {
         self.learned.iter().chain(&self.own).filter_map(|ip| text(ip).ok()).collect()
     }
 
-    /// A peer sees us under `seen`: if that is news, it becomes our best address.
-    pub(crate) fn learn(&mut self, seen: IpAddr) -> bool {
+    /// A peer sees us under `seen`: whether that would be a new address of ours, and how sure it is.
+    pub(crate) fn judge(&self, seen: IpAddr) -> Seen {
         let seen = seen.to_canonical();
         let is_known = self.own.contains(&seen) || self.learned.contains(&seen);
         if self.only.is_some() || is_known || !addresses::is_reachable(&seen) {
+            return Seen::Nothing;
+        }
+        let here = addresses::interfaces().iter().any(|(_, own)| own.to_canonical() == seen);
+        if here { Seen::Own(seen) } else { Seen::Foreign(SocketAddr::new(seen, self.number)) }
+    }
+
+    /// This address leads here: it becomes our best one.
+    pub(crate) fn learn(&mut self, address: IpAddr) -> bool {
+        if self.learned.contains(&address) {
             return false;
         }
-        self.learned.insert(0, seen);
+        self.learned.insert(0, address);
         self.learned.truncate(MAX_LEARNED);
         true
     }

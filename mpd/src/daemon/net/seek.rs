@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use mio::Registry;
 use mio::unix::SourceFd;
-use mpd_proto::channel::Key;
+use mpd_proto::channel::hello::Mark;
+use mpd_proto::channel::{HandshakeError, Key};
 use mpd_proto::ring::Instance;
 
 use crate::daemon::net::{Net, Stage};
@@ -33,7 +34,11 @@ impl Net {
     ) -> Option<(String, OwnedFd)> {
         let line = self.lines.get_mut(&token)?;
         let hello = match line.link.prove(key) {
-            Ok(hello) => hello,
+            Ok(hello) if self.hellos.is_new(Mark::of(&hello)) => hello,
+            Ok(_) => {
+                self.lose(token, &HandshakeError::Repeated.into());
+                return None;
+            }
             Err(e) => {
                 self.lose(token, &e);
                 return None;

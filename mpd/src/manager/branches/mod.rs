@@ -274,7 +274,7 @@ impl Branches {
             Standing::Open(token) => {
                 self.branches[index].standing = Standing::Closing(token);
                 if let Some(line) = self.lines.get_mut(&token) {
-                    line.stage = Stage::Leaving { until: self.now + self.timing.suspect };
+                    line.stage = Stage::Leaving { until: self.now + self.timing.host_lost };
                 }
             }
             Standing::Closing(_) | Standing::Over => {}

@@ -319,17 +319,18 @@ fn last_words_arrive_before_the_end_and_then_both_are_quiet() {
 }
 
 #[test]
-fn last_words_that_nobody_takes_are_given_up() {
+fn last_words_have_the_time_after_which_a_host_is_lost() {
     let mut world = World::linked(2);
     let below = &mut world.managers[1];
     for _ in 0..400 {
         below.branches.send_bytes(End::Parent, TreeKind::Keys, &[0; MAX_TREE_FRAME - 1]);
     }
     below.branches.close(End::Parent);
-    let until = world.now + Timing::default().suspect;
+    let until = world.now + Timing::default().host_lost;
     below.turn(world.now);
-    assert!(!below.branches.is_quiet());
     assert!(below.branches.next_deadline().is_some_and(|at| at <= until));
+    below.turn(world.now + (Timing::default().host_lost - STEP));
+    assert!(!below.branches.is_quiet());
     below.turn(until);
     assert!(below.branches.is_quiet());
     assert_eq!(below.branches.queued(End::Parent, Class::Collective), 0);

@@ -6,11 +6,10 @@ mod info;
 mod order;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::time::Duration;
 
 use mpd_proto::job::{
-    Bytes, JobSpec, MAX_RANKS_EVER, Parts, Share, SpawnOutcome, World as Numbers,
+    Bytes, JobSpec, MAX_RANKS_EVER, Notice, Parts, Share, SpawnOutcome, World as Numbers,
 };
 use mpd_proto::manager::{Input, WorldPlan};
 use mpd_proto::message::{
@@ -109,7 +108,7 @@ impl Process {
             }
             Err(problem) => {
                 let text = format!("spawn by rank {}: {problem}", self.name_of(rank));
-                self.tell(Input::Notice(text));
+                self.post(Input::Notice(text));
                 self.answer((rank, ticket), Answer::Spawned(Err("cannot_spawn")));
             }
         }
@@ -124,6 +123,7 @@ impl Process {
             spec: JobSpec {
                 tmpdir: self.spec.tmpdir.clone(),
                 spawn_policy: self.spec.spawn_policy,
+                niceness: self.spec.niceness,
                 ..JobSpec::default()
             },
             parent: world.kvsname.clone(),
@@ -211,15 +211,15 @@ impl Process {
 
     fn refuse_spawn(&mut self, spawner: Rank, problem: &str) {
         let text = format!("spawn by rank {}: {problem}", self.name_of(spawner));
-        self.console.tell(&JobNews::Notice { text });
-        self.tell(Input::SpawnRefused(spawner));
+        self.console.tell(&JobNews::Notice(Notice::major(text)));
+        self.post(Input::SpawnRefused(spawner));
     }
 
     /// Asks the daemon where the first of the queue goes, unless it is asked already.
     pub(super) fn place_next(&mut self) {
         let root = &mut self.spawning.root;
         // A rank may be quick, and others not started yet; or everything is stopped.
-        if root.placing.is_some() || root.queue.is_empty() || !self.machine.takes_worlds() {
+        if root.placing.is_some() || root.queue.is_empty() || !self.pump.machine().takes_worlds() {
             return;
         }
         root.requests = root.requests.wrapping_add(1);
@@ -238,7 +238,7 @@ impl Process {
             let last = Rank(self.spec.size().saturating_sub(1));
             member(self.order.shares.place_of_rank(last)?)
         };
-        let running = self.machine.living_at();
+        let running = self.pump.machine().living_at();
         let places = 0..self.order.shares.len();
         let wish = SpawnWish {
             blocks: first.order.blocks.clone(),
@@ -247,7 +247,7 @@ impl Process {
             exclude: self.spec.placement.exclude.clone(),
             last: root.last.clone().or_else(last_of_job),
             running: running.into_iter().filter_map(|(at, n)| Some((member(at)?, n))).collect(),
-            lost: places.filter(|&at| self.machine.is_lost(at)).filter_map(member).collect(),
+            lost: places.filter(|&at| self.pump.machine().is_lost(at)).filter_map(member).collect(),
             here_first: self.spec.placement.here_first,
         };
         self.daemon.report(&ManagerReport::Place { request, wish });
@@ -261,7 +261,7 @@ impl Process {
         }
         self.spawning.root.placing = None;
         self.timers.stop(Timer::Spawn);
-        if !self.machine.takes_worlds() {
+        if !self.pump.machine().takes_worlds() {
             // It is asked for again when it can be used.
             return;
         }
@@ -307,16 +307,11 @@ impl Process {
             let problem = "it is spread over too many places for one message; spawn fewer at once";
             return self.refuse_spawn(spawner, problem);
         }
+        // A world that the machine refused was never announced.
+        self.spawning.arrived.clear();
         self.spawning.arrived.insert(world.first, bytes);
-        let from = self.order.shares.len();
         let kvsname = world.kvsname(&self.order.kvsname);
-        let grows = !joining.is_empty();
-        self.tell(Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
-        // Still there if the machine would not have it.
-        self.spawning.take_arrived(world.first);
-        if grows && self.order.shares.len() > from {
-            self.announce_growth(from);
-        }
+        self.post(Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
     }
 
     /// By the places of the job what the daemon said by hosts; and hosts that are new.
@@ -342,13 +337,12 @@ impl Process {
     /// Hosts that joined at the places from `from` on are to start managers.
     fn announce_growth(&mut self, from: usize) {
         let order = &self.order;
-        let base = Path::new(&order.tmpdir).parent().unwrap_or(Path::new("/tmp"));
         let launch = Launch {
             job: order.job.clone(),
             key: order.key.clone(),
-            cookie: order.cookie.strip_suffix("-0").unwrap_or(&order.cookie).to_owned(),
+            cookie: order.cookie.clone(),
             kvsname: order.kvsname.clone(),
-            tmpdir: base.display().to_string(),
+            tmpdir: order.tmpdir.clone(),
             shares: order.shares.clone(),
             first: u32::try_from(from).unwrap_or(u32::MAX),
         };
@@ -378,6 +372,9 @@ impl Process {
                 }
                 Err(e) => log::error!("{e:#}"),
             }
+        }
+        if self.is_root() {
+            self.announce_growth(known);
         }
     }
 }

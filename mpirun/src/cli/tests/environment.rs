@@ -25,7 +25,7 @@ fn the_variables_of_an_enclosing_launcher_are_not() {
     let mut c = caller(&["a"]);
     for name in ["PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"]
     {
-        c.environment.push((name.into(), b"7".to_vec()));
+        c.environment.push(variable(name, "7"));
     }
     assert_eq!(variables_by(&c).len(), 3);
     c.arguments = ["-envall", "-envlist", "PMI_RANK", "-env", "PMI_DEBUG", "1", "a"]
@@ -33,6 +33,23 @@ fn the_variables_of_an_enclosing_launcher_are_not() {
         .to_vec();
     let named = variables_by(&c);
     assert_eq!(named[3..], ["PMI_RANK=7", "PMI_DEBUG=1"], "unless they are asked for");
+}
+
+#[test]
+fn entries_that_are_no_variables_and_names_that_are_there_twice_stay_as_they_are() {
+    let odd = ["=x", "NOEQ", "A=1", "", "B=", "A=2", "MPIEXEC_MINE=3"];
+    let of = |words: &[&str]| {
+        let mut c = caller(words);
+        c.environment = odd.map(|entry| entry.as_bytes().to_vec()).to_vec();
+        variables_by(&c)
+    };
+    assert_eq!(of(&["a"]), odd);
+    assert_eq!(of(&["-genvlist", "A,B", "a"]), ["A=1", "A=2", "B="]);
+    assert_eq!(of(&["-envall", "-envlist", "A", "a"]), odd);
+    let set = ["=x", "NOEQ", "A=9", "", "B=", "MPIEXEC_MINE=3"];
+    assert_eq!(of(&["-env", "A", "9", "a"]), set);
+    assert_eq!(of(&["-genv", "A", "7", "-env", "A", "9", "a"]), set);
+    assert_eq!(of(&["-env", "NOEQ", "1", "a"])[7..], ["NOEQ=1"], "that was no variable");
 }
 
 #[test]
@@ -102,20 +119,15 @@ fn equal_environments_are_stored_once() {
 }
 
 #[test]
-fn variables_are_bytes_and_of_twins_the_first_counts() {
+fn variables_are_bytes() {
     let mut c = caller(&["a"]);
-    c.environment = vec![
-        (b"A\xff".to_vec(), b"\xfe=".to_vec()),
-        (b"B".to_vec(), b"first".to_vec()),
-        (b"B".to_vec(), b"second".to_vec()),
-    ];
-    let spec = run_by(&c).spec;
-    assert_eq!(spec.environments[0], [b"A\xff=\xfe=".to_vec(), b"B=first".to_vec()]);
+    c.environment = vec![b"A\xff=\xfe=".to_vec()];
+    assert_eq!(run_by(&c).spec.environments[0], [b"A\xff=\xfe=".to_vec()]);
 }
 
 #[test]
 fn two_megabytes_are_no_problem() {
     let mut c = caller(&["a"]);
-    c.environment.extend((0..40_000).map(|i| (format!("V{i}").into_bytes(), vec![b'x'; 45])));
+    c.environment.extend((0..40_000).map(|i| variable(&format!("V{i}"), &"x".repeat(45))));
     assert_eq!(run_by(&c).spec.environments[0].len(), 40_003);
 }

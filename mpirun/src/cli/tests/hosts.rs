@@ -181,19 +181,60 @@ fn one_program_without_a_number_fills_a_ring_of_which_all_hosts_are_named() {
     assert_eq!(size("-hosts all -ppn 2 ./a"), 8, "the ring has four hosts");
     assert_eq!(size("-hosts all -ppn 2 -n 3 ./a"), 3);
     assert_eq!(size("-hosts all ./a"), 1);
-    assert_eq!(size("-hosts a,b -ppn 2 ./a"), 1);
+    assert_eq!(size("-host all -ppn 2 ./a"), 8);
     assert_eq!(size("-hosts all -ppn 2 ./a : ./b"), 2);
     let error = parse(&caller(&words("-hosts all -ppn 1 -exclude b ./a"))).unwrap_err();
     assert!(error.to_string().contains("say -n"), "{error}");
 }
 
 #[test]
+fn a_program_without_a_number_has_the_processes_that_the_named_hosts_take() {
+    for (line, size) in [
+        ("./a", 1),
+        ("-hosts a,b ./a", 2),
+        ("-hosts a:2,b:2 ./a", 4),
+        ("-hosts a:3,b ./a", 4),
+        ("-hosts a,a ./a", 2),
+        ("-hosts a,b -ppn 3 ./a", 6),
+        ("-hosts a:8,b -ppn 3 ./a", 6),
+        ("-hosts a,a -ppn 3 ./a", 3),
+        ("-ppn 3 ./a", 3),
+        ("-host b:2,c ./a", 3),
+        ("-hosts a,b,c -host b:2 ./a", 2),
+        ("-ghost a,b -ppn 2 : ./a", 4),
+        ("-hosts a:2,b:2,c -exclude b ./a", 3),
+        ("-hosts a -exclude a ./a", 1),
+        ("-hosts a:2,b:2 -n 1 ./a", 1),
+        ("-gn 3 -hosts a,b : ./a", 3),
+        ("-hosts a:2,b:2 -soft 1:3 ./a", 3),
+        ("-hosts a:2,b:2 ./a : ./b", 2),
+        ("-ppn 4 ./a : -n 2 ./b", 3),
+    ] {
+        assert_eq!(spec(line).size(), size, "{line}");
+    }
+    assert!(problem("-hosts a,b -ppn 1048576 ./a").contains("2097152 processes are more"));
+}
+
+#[test]
+fn a_host_file_counts_as_a_list_does() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"a:2\nb slots=3\n# c\nd\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    assert_eq!(spec(&format!("-f {path} ./a")).size(), 6);
+    assert_eq!(spec(&format!("-f {path} -ppn 4 ./a")).size(), 12);
+}
+
+#[test]
 fn mpdexec_is_a_command_once_on_every_host() {
     let mut everywhere = caller(&words("-l uptime -p"));
     everywhere.name = "mpdexec".into();
-    let (short, long) =
-        (run_by(&everywhere), "-hosts all -ppn 1 -m -on-failure highest -l uptime -p");
-    assert_eq!((short.spec, short.exits), (run(long).spec, run(long).exits));
+    let short = run_by(&everywhere);
+    let meant = words("-hosts all -ppn 1 -m -prepend-pattern")
+        .into_iter()
+        .chain(["%h: "])
+        .chain(words("-on-failure highest -l uptime -p"));
+    let long = run_by(&caller(&meant.collect::<Vec<_>>()));
+    assert_eq!((short.spec, short.exits), (long.spec, long.exits));
     everywhere.arguments.clear();
     assert!(
         parse(&everywhere).unwrap_err().to_string().starts_with("mpdexec: there is no program")
@@ -230,7 +271,7 @@ fn daemons_are_started_by_the_launcher_that_is_named() {
 fn in_batch(line: &str) -> Run {
     let mut caller = caller(&words(line));
     let variables = [("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 2 b 3")];
-    caller.environment.extend(variables.map(|(n, v)| (n.into(), v.into())));
+    caller.environment.extend(variables.map(|(n, v)| variable(n, v)));
     run_by(&caller)
 }
 
@@ -241,6 +282,7 @@ fn a_batch_system_gives_hosts_and_slots_to_whoever_names_none() {
     assert_eq!(job.demand.hosts.len(), 2);
     assert!(job.spec.placement.hosts.is_empty(), "a ring that runs may have other names");
     assert_eq!(in_batch("-n 2 p").spec.size(), 2);
+    assert_eq!(in_batch("-ppn 4 p").spec.size(), 8);
     assert_eq!(in_batch("-gn 2 : p").spec.size(), 2);
     assert_eq!(in_batch("-soft 1:4 p").spec.size(), 4);
     assert_eq!(in_batch("p : q").spec.size(), 2, "who gets how many nobody knows");

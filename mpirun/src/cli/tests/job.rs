@@ -85,9 +85,9 @@ fn output_goes_to_files_of_the_callers_directory() {
 
 #[test]
 fn a_job_has_a_time_limit_by_option_or_variable() {
-    let limit = |line: &str, variable: Option<&str>| {
+    let limit = |line: &str, value: Option<&str>| {
         let mut c = caller(&words(line));
-        c.environment.extend(variable.map(|v| (b"MPIEXEC_TIMEOUT".to_vec(), v.into())));
+        c.environment.extend(value.map(|v| variable("MPIEXEC_TIMEOUT", v)));
         run_by(&c).spec.timeout
     };
     assert_eq!(limit("-timeout 3 a", None), Some(Duration::from_secs(3)));
@@ -106,7 +106,7 @@ fn a_job_has_a_time_limit_by_option_or_variable() {
     assert_eq!(problem("-timeout 1e10 a"), "-timeout 1e10: nothing runs that long");
     assert_eq!(problem("-timeout 1e300 a"), "-timeout 1e300: nothing runs that long");
     let mut c = caller(&["a"]);
-    c.environment.push((b"MPIEXEC_TIMEOUT".to_vec(), b"soon".to_vec()));
+    c.environment.push(variable("MPIEXEC_TIMEOUT", "soon"));
     let error = parse(&c).unwrap_err().to_string();
     assert!(error.starts_with("mpirun: the variable MPIEXEC_TIMEOUT=soon: it must be"), "{error}");
 }
@@ -170,7 +170,7 @@ fn a_job_has_an_alias() {
 fn temporary_files_go_where_the_caller_has_them() {
     for (value, expected) in [("/var/t", "/var/t"), ("t", "/work/t"), ("", "/tmp")] {
         let mut c = caller(&["a"]);
-        c.environment.push((b"TMPDIR".to_vec(), value.into()));
+        c.environment.push(variable("TMPDIR", value));
         assert_eq!(text(&run_by(&c).spec.tmpdir), expected);
     }
 }
@@ -204,4 +204,15 @@ fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
     let r = run("--trace-hops a");
     assert!(r.spec.trace && r.trace.hops && r.trace.file.is_none());
     assert!(!run("a").spec.trace);
+}
+
+#[test]
+fn the_ring_and_the_run_directory_can_be_named() {
+    let rundir = |line: &str| run(line).place.rundir().unwrap().path().to_owned();
+    assert_eq!(rundir("--rundir here a"), Path::new("/work/here"));
+    assert_eq!(rundir("-rundir /run/x -stacks 3"), Path::new("/run/x"));
+    assert!(rundir("--ring work a").display().to_string().ends_with("-work"));
+    assert!(rundir("-gdba 3 --ring=work").display().to_string().ends_with("-work"));
+    assert!(problem("--ring a/b prog").starts_with("--ring a/b: \"a/b\" (--ring) cannot be"));
+    assert!(problem("--ring a --ring b prog").contains("contradict each other"));
 }

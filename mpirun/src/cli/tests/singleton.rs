@@ -25,7 +25,7 @@ fn a_batch_job_with_many_slots_gives_it_one_process() {
     for (name, value) in
         [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "h[1-2]"), ("SLURM_TASKS_PER_NODE", "8(x2)")]
     {
-        caller.environment.push((name.into(), value.into()));
+        caller.environment.push(variable(name, value));
     }
     assert_eq!(run_by(&caller).spec.size(), 1);
 }

@@ -38,6 +38,7 @@ proptest! {
         said(&mut front, "0-3: =0 idle");
         let ranks: RankSet = (0..SIZE).filter(|r| addressed >> r & 1 == 1).map(crate::Rank).collect();
         front.handle(Time::ZERO, Input::Line(&format!("z {ranks}")));
+        outputs(&mut front);
         front.handle(Time::ZERO, Input::Line("next"));
         let first = outputs(&mut front);
         let is_sent = matches!(first.last(), Some(Output::Send { .. }));

@@ -1,0 +1,52 @@
+//! Command lines: parsed, and if wrong refused in the form of all errors, `PROGRAM: TEXT`.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Parses the arguments of a program, the first of which is its name.
+///
+/// # Errors
+/// The code to end with: 0 behind help or version, which are printed, 2 for a wrong command line.
+pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
+    C::try_parse_from(arguments).map_err(|error| {
+        // The reader of either may have left.
+        let _ = match error.use_stderr() {
+            true => {
+                std::io::stderr().write_all(refusal(C::command().get_name(), &error).as_bytes())
+            }
+            false => error.print(),
+        };
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX))
+    })
+}
+
+/// What is wrong with the command line of `program`, and how to use it.
+fn refusal(program: &str, error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    format!("{program}: {}", text.strip_prefix("error: ").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command};
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_command_line_is_refused_like_any_error_and_keeps_the_usage() {
+        let command = || Command::new("mpdx").arg(Arg::new("n").short('n'));
+        for (arguments, first) in [
+            (["mpdx", "--z"], "mpdx: unexpected argument '--z' found"),
+            (["mpdx", "-n"], "mpdx: a value is required for '-n <n>' but none was supplied"),
+        ] {
+            let error = command().try_get_matches_from(arguments).unwrap_err();
+            let text = refusal("mpdx", &error);
+            assert_eq!(text.lines().next(), Some(first));
+            assert!(text.ends_with("For more information, try '--help'.\n"), "{text}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Programs of MPI libraries that do not speak PMI. Each process of such a program is rank 0 of 1, unless the library's
+//! own launcher has started it.
+//!
+//! That a library is mapped does not say that `MPI_Init` was called: many programs are merely linked. Files of Open MPI
+//! say so: in version 4 those of the session directory `ompi.HOST.UID`, which it maps, in version 5 `open_mpi.*` in
+//! `/dev/shm`, which it holds open. A process has them only while it lives, so one that ends soon can be missed.
+//!
+//! A reader of `/proc/PID/maps` may have to wait, as [`crate::shm`] says.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::iter;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Pid, geteuid};
+
+use crate::shm::SHM;
+use crate::tree;
+
+/// Variables that launchers of Open MPI and of PMIx give their processes.
+const LAUNCHED: [&[u8]; 2] = [b"OMPI_COMM_WORLD_SIZE=", b"PMIX_NAMESPACE="];
+
+/// The first of these processes that runs Open MPI as rank 0 of 1, itself or in a descendant, and the library's file.
+pub fn find(ranks: &[Pid]) -> Option<(Pid, PathBuf)> {
+    ranks.iter().find_map(|&rank| {
+        let mut processes = iter::once(rank).chain(tree::descendants_of(rank));
+        Some((rank, processes.find_map(library_of)?))
+    })
+}
+
+/// The library of a process that has initialised Open MPI and was not started by its launcher.
+fn library_of(pid: Pid) -> Option<PathBuf> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let library = library_in(&maps)?;
+    let is_initialized = || maps_session(&maps, geteuid().as_raw()) || holds_session(pid);
+    (is_initialized() && !is_launched(pid)).then(|| library.to_owned())
+}
+
+/// Mode and file of each mapping that has a file.
+fn mappings(maps: &[u8]) -> impl Iterator<Item = (&[u8], &Path)> {
+    maps.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mode = line.split(|&byte| byte == b' ').nth(1)?;
+        let at = line.iter().position(|&byte| byte == b'/')?;
+        Some((mode, Path::new(OsStr::from_bytes(&line[at..]))))
+    })
+}
+
+fn library_in(maps: &[u8]) -> Option<&Path> {
+    let is_mpi = |path: &&Path| has_name(path, |name| name.starts_with(b"libmpi.so"));
+    mappings(maps).map(|(_, path)| path).find(is_mpi)
+}
+
+/// Whether a file is shared that Open MPI makes when it is initialised by this user.
+fn maps_session(maps: &[u8], uid: u32) -> bool {
+    let of_user = format!(".{uid}");
+    let is_session = |part: &OsStr| {
+        let part = part.as_bytes();
+        part.starts_with(b"ompi.") && part.ends_with(of_user.as_bytes())
+    };
+    // A program or a library below a directory of that name is not shared.
+    let mut shared = mappings(maps).filter(|(mode, _)| mode.ends_with(b"s"));
+    shared.any(|(_, path)| path.iter().any(is_session) || is_segment(path))
+}
+
+fn holds_session(pid: Pid) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let mut links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.any(|path| is_segment(&path))
+}
+
+/// Shared memory of Open MPI, which may have been removed already.
+fn is_segment(path: &Path) -> bool {
+    const NAMES: [&[u8]; 3] = [b"open_mpi.", b"sm_segment.", b"vader_segment."];
+    path.starts_with(SHM) && has_name(path, |name| NAMES.iter().any(|of| name.starts_with(of)))
+}
+
+fn has_name(path: &Path, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+    path.file_name().is_some_and(|name| is_meant(name.as_bytes()))
+}
+
+fn is_launched(pid: Pid) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return true };
+    let mut variables = environment.split(|&byte| byte == 0);
+    variables.any(|variable| LAUNCHED.iter().any(|name| variable.starts_with(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIBRARY: &str =
+        "7f00-7f10 r-xp 00000000 08:01 11    /opt/ompi.5.0/lib/libmpi.so.40.30.4\n";
+
+    #[test]
+    fn the_library_is_found_by_its_name() {
+        let maps = format!("7e00-7e10 r--p 00000000 08:01 9    /lib/libmpich.so.12\n{LIBRARY}");
+        let library = Path::new("/opt/ompi.5.0/lib/libmpi.so.40.30.4");
+        assert_eq!(library_in(maps.as_bytes()), Some(library));
+        assert_eq!(library_in(b"7e00-7e10 rw-p 00000000 00:00 0\n"), None);
+    }
+
+    #[test]
+    fn files_of_a_session_tell_a_program_that_has_initialised_open_mpi_from_one_that_is_linked() {
+        let with = |line: &str| maps_session(format!("{LIBRARY}{line}").as_bytes(), 0);
+        assert!(!with(""), "a library in a directory of such a name");
+        assert!(with(
+            "7f20-7f30 r--s 00000000 08:01 12    /tmp/a b/ompi.h1.0/pid.7/dstore/segment-0\n"
+        ));
+        assert!(with("7f20-7f30 rw-s 00000000 00:1a 12    /dev/shm/sm_segment.h1.0.4054.0\n"));
+        assert!(!with("7f20-7f30 r--s 00000000 08:01 12    /tmp/ompi.h1.1000/pid.7/segment-0\n"));
+        assert!(!with("7f20-7f30 rw-s 00000000 08:01 12    /tmp/sm_segment.h1.0\n"));
+    }
+
+    #[test]
+    fn shared_memory_of_open_mpi_counts_after_its_removal() {
+        assert!(is_segment(Path::new("/dev/shm/open_mpi.0000 (deleted)")));
+        assert!(!is_segment(Path::new("/dev/shm/mpich.0")));
+    }
+}

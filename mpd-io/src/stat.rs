@@ -1,0 +1,52 @@
+//! `/proc/PID/stat`, see proc_pid_stat(5).
+
+use std::fs;
+
+use nix::unistd::Pid;
+
+/// The kernel counts time in hundredths of a second wherever the suite runs.
+pub(crate) const TICK_MS: u64 = 10;
+
+/// What the kernel says of a process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) state: char,
+    pub(crate) parent: i32,
+    /// CPU time, its own and that of children that it waited for.
+    pub(crate) ticks: u64,
+    /// When it began, in milliseconds since boot.
+    pub(crate) began_ms: u64,
+}
+
+impl Stat {
+    /// None if there is no such process.
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        // The name may contain anything; what follows it does not contain a bracket.
+        let rest = text.rsplit_once(") ")?.1;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let times = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: times.sum::<Result<u64, _>>().ok()?,
+            began_ms: fields.get(19)?.parse::<u64>().ok()?.checked_mul(TICK_MS)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_hide_the_numbers() {
+        let text = "7 (a) R (b c) S 3 7 7 0 -1 0 0 0 0 0 10 20 3 4 20 0 1 0 99 0 0 0";
+        let stat = Stat { state: 'S', parent: 3, ticks: 37, began_ms: 990 };
+        assert_eq!(Stat::read(text), Some(stat));
+        assert_eq!(Stat::read("7 (a) S 3"), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! A line for the user of a job that is not the job's end.
+
+use serde::{Deserialize, Serialize};
+
+/// A line for the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notice {
+    /// The line.
+    pub text: String,
+    /// `mpirun` prints a minor notice on a terminal or with `-v` only.
+    pub minor: bool,
+}
+
+impl Notice {
+    /// A line that is always printed.
+    pub const fn major(text: String) -> Self {
+        Self { text, minor: false }
+    }
+
+    /// A line for a user at a terminal, and for `-v`.
+    pub const fn minor(text: String) -> Self {
+        Self { text, minor: true }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a job leaves besides processes, and which of it its manager may remove.
+//!
+//! System V objects and files in `/dev/shm` outlive their makers, and the kernel does not record their job.
+//! The manager therefore takes [`Note`]s: which processes the job had and when they lived, what existed
+//! before, which files the job was the first to use. [`Known`] is their sum. It judges each object: it is
+//! removed only if the notes prove that it is the job's. In doubt it is kept, with a [`Reason`].
+//!
+//! The notes are also written to the job's record. After the death of the manager, a daemon's helper judges by them.
+
+mod lives;
+mod objects;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::lives::{Life, Reading};
+use self::lives::{Lives, Offset};
+pub use self::objects::{Kept, Kind, Object, Reason, State, Use};
+
+/// Most files of one job; further ones stay.
+pub const MAX_FILES: usize = 1 << 15;
+
+/// The ids of the System V objects that existed before the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Shared memory segments.
+    pub memory: BTreeSet<i32>,
+    /// Semaphore sets.
+    pub semaphores: BTreeSet<i32>,
+    /// Message queues.
+    pub messages: BTreeSet<i32>,
+}
+
+/// A file, whatever its names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileId {
+    /// Its file system.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Nanoseconds from 1970 to its creation, if the file system records that. An inode can be reused.
+    pub born: Option<u64>,
+}
+
+/// Something that the manager learned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Note {
+    /// The job begins. The first note, and there only.
+    Began(Before),
+    /// What the clocks showed.
+    Clock(Offset),
+    /// A process of the job lives, or is about to be reaped.
+    Process(Life),
+    /// A process of the job was the first known user of this file.
+    File(FileId),
+}
+
+/// All notes of one job on one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    before: Before,
+    lives: Lives,
+    clock: Option<Offset>,
+    files: BTreeSet<FileId>,
+}
+
+impl Known {
+    /// What these notes say, of which the last ones may be missing: their writer was killed. None without the beginning.
+    pub fn of(notes: impl IntoIterator<Item = Note>) -> Option<Self> {
+        let mut notes = notes.into_iter();
+        let first = notes.next().filter(|note| matches!(note, Note::Began(_)))?;
+        let mut known = Self::default();
+        known.add(first);
+        for note in notes {
+            known.add(note);
+        }
+        Some(known)
+    }
+
+    /// Adds a note. Says whether it tells something new, which is to be written.
+    pub fn add(&mut self, note: Note) -> bool {
+        match note {
+            Note::Began(before) => {
+                self.before = before;
+                true
+            }
+            Note::Clock(offset) => {
+                let Some(known) = &mut self.clock else {
+                    self.clock = Some(offset);
+                    return true;
+                };
+                let before = *known;
+                known.widen(offset);
+                known.is_much_wider_than(before)
+            }
+            Note::Process(life) => self.lives.add(life),
+            Note::File(file) => self.files.len() < MAX_FILES && self.files.insert(file),
+        }
+    }
+
+    /// The processes that were not reaped: number and beginning.
+    pub fn unreaped(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.lives.unreaped()
+    }
+
+    /// The processes among the unreaped ones for which `lived` holds had their number until `now`.
+    pub fn prolong(&mut self, now: u64, lived: impl Fn(u32, u64) -> bool) {
+        self.lives.prolong(now, lived);
+    }
+
+    /// Files that the job was the first to use.
+    pub const fn files(&self) -> &BTreeSet<FileId> {
+        &self.files
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The open record of a job: the daemon writes its first line and keeps it, the manager inherits it and adds what
+//! it makes, and the process that sweeps after the manager's death reads all of it.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+
+use mpd_proto::message::{MAX_RECORD, Note};
+
+/// What a manager notes of its job.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    record: File,
+    /// Nothing more is noted: the disk is full, or the record.
+    full: bool,
+    bytes: usize,
+}
+
+impl Notes {
+    pub(crate) const fn new(record: File) -> Self {
+        Self { record, full: false, bytes: 0 }
+    }
+
+    /// Adds a line. A job goes on without: then less is removed after the death of its manager.
+    pub(crate) fn add(&mut self, note: &Note) {
+        let Ok(line) = serde_json::to_vec(note) else { return };
+        let line = [b"\n", &*line].concat();
+        self.bytes = self.bytes.saturating_add(line.len());
+        if self.full {
+            return;
+        }
+        let written = match self.bytes {
+            ..=MAX_RECORD => self.record.write_all(&line),
+            _ => Err(io::ErrorKind::FileTooLarge.into()),
+        };
+        if let Err(e) = written {
+            self.full = true;
+            log::warn!("not everything that the job makes is noted: {e}");
+        }
+    }
+}
+
+/// The whole record, wherever its end is for those who write.
+pub(crate) fn read(record: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    // The first line is the daemon's.
+    while bytes.len() <= 2 * MAX_RECORD {
+        match record.read_at(&mut buffer, bytes.len() as u64) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(io::ErrorKind::FileTooLarge.into())
+}

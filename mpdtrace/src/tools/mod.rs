@@ -1,0 +1,60 @@
+//! The tools, one file for each: what it asks and what it shows.
+
+use std::process::ExitCode;
+
+mod mpdallexit;
+mod mpdcheck;
+mod mpdcleanup;
+mod mpddrain;
+mod mpdexit;
+mod mpdhelp;
+mod mpdkilljob;
+mod mpdlistjobs;
+mod mpdnames;
+mod mpdping;
+mod mpdringtest;
+mod mpdsigjob;
+mod mpdstdin;
+mod mpdtop;
+mod mpdtrace;
+mod mpdwatch;
+
+/// A tool, from its command line to its exit code.
+pub(crate) type Tool = fn() -> ExitCode;
+
+/// What the program does if it has the name of no tool.
+pub(crate) const DEFAULT: Tool = mpdtrace::main;
+
+/// The tool of that name.
+pub(crate) fn called(name: &str) -> Option<Tool> {
+    TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
+}
+
+const TOOLS: [(&str, Tool); 16] = [
+    ("mpdtrace", mpdtrace::main),
+    ("mpdringtest", mpdringtest::main),
+    ("mpdwatch", mpdwatch::main),
+    ("mpdping", mpdping::main),
+    ("mpdexit", mpdexit::main),
+    ("mpdallexit", mpdallexit::main),
+    ("mpddrain", mpddrain::main),
+    ("mpdlistjobs", mpdlistjobs::main),
+    ("mpdnames", mpdnames::main),
+    ("mpdtop", mpdtop::main),
+    ("mpdkilljob", mpdkilljob::main),
+    ("mpdsigjob", mpdsigjob::main),
+    ("mpdstdin", mpdstdin::main),
+    ("mpdcleanup", mpdcleanup::main),
+    ("mpdcheck", mpdcheck::main),
+    ("mpdhelp", mpdhelp::main),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::TOOLS;
+
+    #[test]
+    fn every_name_that_the_build_makes_is_a_tool() {
+        assert_eq!(TOOLS.map(|(name, _)| name), ::mpdtrace::NAMES);
+    }
+}

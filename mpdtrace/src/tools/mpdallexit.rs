@@ -1,0 +1,11 @@
+//! `mpdallexit`: the end of the ring.
+
+use std::process::ExitCode;
+
+use mpd_proto::message::RingRequest;
+use mpdtrace::cli::AllexitCli;
+use mpdtrace::tool;
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(|cli: &AllexitCli| tool::command("mpdallexit", &cli.common, RingRequest::ExitAll))
+}

@@ -1,0 +1,43 @@
+//! `mpdcleanup`: what a daemon that died left behind.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mpd_io::rundir::host_name;
+use mpdtrace::cli::CleanupCli;
+use mpdtrace::remote::Shell;
+use mpdtrace::{cleanup, hosts, render, tool};
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(run)
+}
+
+fn run(cli: &CleanupCli) -> Result<ExitCode> {
+    let mut all = match &cli.file {
+        Some(file) => elsewhere(cli, &hosts::read(file)?)?,
+        None => Vec::new(),
+    };
+    all.push(cleanup::local(host_name(), &cli.common.place.rundir()?));
+    if cli.common.json {
+        tool::print(&render::json(&all))?;
+    } else if cli.verbose {
+        tool::print(&cleanup::text(&all))?;
+    }
+    let problems = all.iter().filter_map(|c| c.problem.as_ref().map(|p| (&c.host, p)));
+    for (host, problem) in problems.clone() {
+        tool::warn("mpdcleanup", &format!("{host}: {problem}"));
+    }
+    Ok(tool::code(problems.count() > 0))
+}
+
+fn elsewhere(cli: &CleanupCli, hosts: &[String]) -> Result<Vec<cleanup::Cleaned>> {
+    if let Some(user) = cli.user.as_ref().filter(|user| !mpd_proto::hosts::is_user_name(user)) {
+        bail!("'{user}' is no name of a user");
+    }
+    let mut words = vec![tool::own_path("mpdcleanup")?, "--json".to_owned()];
+    words.extend(cli.common.place.words()?);
+    let here = host_name();
+    let hosts: Vec<String> = hosts.iter().filter(|host| **host != here).cloned().collect();
+    let shell = Shell { program: cli.rsh.clone(), user: cli.user.clone() };
+    Ok(cleanup::remote(&shell, &hosts, &words))
+}

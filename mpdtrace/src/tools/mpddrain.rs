@@ -1,0 +1,23 @@
+//! `mpddrain`: hosts get no new processes, and keep what they run.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mpd_proto::message::RingRequest;
+use mpd_proto::ring::DaemonName;
+use mpdtrace::cli::DrainCli;
+use mpdtrace::{ask, member, tool};
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(|cli: &DrainCli| {
+        let members = resolve(cli)?;
+        let draining = !cli.undo;
+        tool::command("mpddrain", &cli.common, RingRequest::Drain { members, draining })
+    })
+}
+
+fn resolve(cli: &DrainCli) -> Result<Vec<DaemonName>> {
+    let view = ask::describe(&cli.common.place.rundir()?, ask::PATIENCE)?;
+    let members = cli.members.iter().map(|text| member::resolve(&view, text));
+    members.collect()
+}

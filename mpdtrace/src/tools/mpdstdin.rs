@@ -1,0 +1,14 @@
+//! `mpdstdin`: gives the standard input of a job to other ranks.
+
+use std::process::ExitCode;
+
+use mpd_proto::message::RingRequest;
+use mpdtrace::cli::StdinCli;
+use mpdtrace::tool;
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(|cli: &StdinCli| {
+        let request = |job| RingRequest::SwitchStdin { job, ranks: cli.ranks.clone() };
+        tool::job_command("mpdstdin", &cli.common, cli.job.clone(), request)
+    })
+}

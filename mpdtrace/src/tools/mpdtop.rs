@@ -1,0 +1,42 @@
+//! `mpdtop`: what hosts and ranks use of their machines.
+
+use std::process::ExitCode;
+use std::thread::sleep;
+
+use anyhow::Result;
+use mpd_io::screen::Screen;
+use mpdtrace::cli::TopCli;
+use mpdtrace::live::{self, SAMPLES};
+use mpdtrace::top::View;
+use mpdtrace::{render, tool};
+
+pub(crate) fn main() -> ExitCode {
+    tool::main(run)
+}
+
+fn run(cli: &TopCli) -> Result<ExitCode> {
+    let rundir = cli.common.place.rundir()?;
+    let job = cli.job();
+    let screen = if cli.once || cli.common.json { None } else { Screen::open()? };
+    if let Some(screen) = &screen {
+        live::show(screen, &rundir, job.as_ref(), cli.interval)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut samples = Vec::new();
+    loop {
+        samples.push(live::sample(&rundir, job.as_ref())?);
+        if samples.len() == SAMPLES {
+            let Some(view) = View::of(&samples) else { return Ok(ExitCode::SUCCESS) };
+            tool::print(&match cli.common.json {
+                true => view.json(),
+                false => view.lines(usize::MAX, usize::MAX).join("\n") + "\n",
+            })?;
+            if cli.once || !cli.common.json {
+                let missing = render::missing(view.missing);
+                return Ok(tool::code(missing.is_some()));
+            }
+            samples.remove(0);
+        }
+        sleep(cli.interval / 2);
+    }
+}

@@ -1,0 +1,35 @@
+//! Part of build scripts: further names of a program, as links beside it in the directory of the profile.
+//!
+//! A symbolic link needs no program yet, stays right when cargo replaces the program, and costs no
+//! second link of the same code. Cargo tells a build script no directory of the profile: that is the one
+//! above `build`, in which the script's own output directory is. Where cargo keeps that elsewhere
+//! (`build.build-dir`), the links are there too, and `scripts/install` makes those that are installed.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Makes links to the first of `names` under the others.
+pub(crate) fn make(names: &[&str]) {
+    println!("cargo:rerun-if-changed=../scripts/links.rs");
+    let directory = directory_of_profile();
+    let Some((program, others)) = names.split_first() else { return };
+    for name in others {
+        let link = directory.join(name);
+        if fs::read_link(&link).is_ok_and(|aim| aim == Path::new(program)) {
+            continue;
+        }
+        // It may be a program that was built under this name before.
+        let _ = fs::remove_file(&link);
+        if let Err(error) = symlink(program, &link) {
+            println!("cargo:warning=cannot make {}: {error}", link.display());
+        }
+    }
+}
+
+fn directory_of_profile() -> PathBuf {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let build = out.ancestors().find(|above| above.ends_with("build"));
+    build.and_then(Path::parent).expect("a build script's output is below 'build'").to_owned()
+}

@@ -1,0 +1,188 @@
+//! A31 to A33: what a job removes at its end. Objects and files of other programs stay, whatever number a rank has
+//! and whatever a rank opens; and what the job made goes, whoever else has a name for it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+
+use crate::run::Running;
+use crate::suite::{Suite, is_root, skip};
+
+const ALICE: u32 = 60_221;
+const BOB: u32 = 60_222;
+
+/// A file of `/dev/shm` that goes with its test.
+struct Shm(PathBuf);
+
+impl Shm {
+    fn new(suite: &Suite, name: &str) -> Self {
+        let mark = suite.path("").file_name().expect("a name").to_string_lossy().into_owned();
+        Self(Path::new("/dev/shm").join(format!("{mark}.{name}")))
+    }
+
+    fn text(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a script as that user, whoever the suite is for.
+fn as_user(suite: &Suite, user: u32, script: &str) -> crate::run::Run {
+    suite.as_self(suite.program("t-run")).arg(format!("uid={user}")).args(["bash", "-c", script])
+}
+
+/// In process and IPC namespaces of its own, where the numbers of processes can be chosen. Bob and Alice have objects,
+/// made by processes of number P that are gone. Then a process of Alice's job has the number P.
+const REUSE: &str = r#"
+set -eu
+mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm; chmod 711 "$T"
+alice="$T/t-run uid=$ALICE" bob="$T/t-run uid=$BOB"
+cd "$WORK"
+# The rank leaves a process of the number that it reads.
+$alice "$MPIRUN" -n 1 bash -c '
+    ("$T/t-ipc" exit >of-the-job &)
+    for try in {1..2000}; do [ ! -s wanted ] || break; sleep 0.01; done
+    read wanted <wanted
+    for try in {1..2000}; do
+        sleep 60 &
+        [ $! != $wanted ] || exec touch met
+        kill $!
+        wait $! 2>/dev/null
+    done' &
+job=$!
+last=/proc/sys/kernel/ns_last_pid
+for try in {1..2000}; do [ ! -s of-the-job ] || break; sleep 0.01; done
+of() {
+    echo $(($1 - 1)) >$last
+    $2 "$T/t-ipc" exit >made
+    rm /dev/shm/t-ipc.*
+    sed 's/.*t-ipc\.//' made
+}
+number=$(of 20000 "$bob")
+cp made of-bob
+# Another process can take the number first.
+for try in {1..100}; do [ "$(of $number "$alice")" != $number ] || break; done
+cp made of-alice
+# The kernel records whole seconds.
+began=$(date +%s)
+for try in {1..60}; do [ $(($(date +%s) - began)) -lt 3 ] || break; sleep 0.1; done
+echo $number >wanted
+end=$((SECONDS + 20))
+while [ ! -e met ] && [ $SECONDS -lt $end ]; do echo $((number - 1)) >$last; done
+wait $job
+[ -e met ] && cmp -s <(sed 's/.* //' of-bob) <(sed 's/.* //' of-alice) || exit 9
+left() {
+    read -r _ shm _ sem _ msg _ <$1
+    for kind in shm:$shm sem:$sem msg:$msg; do
+        awk -v id=${kind#*:} '$2 == id { found = 1 } END { exit !found }' \
+            /proc/sysvipc/${kind%:*} && echo -n " ${kind%:*}" || true
+    done
+}
+for whose in alice bob the-job; do echo "$whose:$(left of-$whose)"; done
+"#;
+
+#[test]
+fn a31_system_v_objects_of_a_process_whose_number_a_rank_has_later_stay() {
+    if !is_root() {
+        return skip("two users and a namespace of processes: needs root");
+    }
+    let suite = Suite::as_user(ALICE);
+    let unshare = ["--pid", "--fork", "--mount-proc", "--ipc", "bash", "-c", REUSE];
+    let output = suite
+        .as_self("unshare")
+        .args(unshare)
+        .env("T", suite.path("bin"))
+        .env("MPIRUN", suite.program("mpirun"))
+        .env("WORK", suite.path("work"))
+        .env("ALICE", ALICE.to_string())
+        .env("BOB", BOB.to_string())
+        // The log says why an object stays.
+        .env("MPD_LOG", "info")
+        .deadline(60)
+        .output();
+    output.prints("alice: shm sem msg\nbob: shm sem msg\nthe-job:\n");
+    suite.gone(&[]);
+}
+
+/// A job of one rank that runs this script when it has read a line.
+fn waiting(suite: &Suite, script: &str) -> Running {
+    let script = format!("echo ready; read -r; {script}");
+    let job = suite.mpirun(["-n", "1", "bash", "-c", &script]).input_pipe().start();
+    job.shows("ready\n");
+    job
+}
+
+fn go_on(job: &mut Running) {
+    use std::io::Write as _;
+    job.stdin().write_all(b"\n").expect("the job reads");
+}
+
+#[test]
+fn a32_a_file_of_shared_memory_that_a_rank_opens_through_a_link_stays_its_owners() {
+    if !is_root() {
+        return skip("two users: needs root");
+    }
+    let suite = Suite::as_user(ALICE);
+    let (file, of_the_job) = (Shm::new(&suite, "of-alice"), Shm::new(&suite, "of-the-job"));
+    // Where links are protected, those in a directory that everybody may write to are not followed.
+    let directory = suite.path("of-bob");
+    fs::create_dir(&directory).expect("a directory");
+    fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("chmod");
+    let link = directory.join("link");
+    symlink(&file.0, &link).expect("a link");
+    lchown(&link, Some(BOB), Some(BOB)).expect("chown");
+    let script =
+        format!("exec 8<>{} 9<{}; echo opened; exec sleep 60", of_the_job.text(), link.display());
+    let mut job = waiting(&suite, &script);
+    // Another program of the user, while the job runs.
+    let script = format!("exec 9<>{}; echo made; read -r", file.text());
+    let other = as_user(&suite, ALICE, &script).input_pipe().start();
+    other.shows("made\n");
+    go_on(&mut job);
+    job.shows("opened\n");
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    assert!(file.0.exists(), "the file of another program was removed");
+    assert!(!of_the_job.0.exists(), "the file of the job is left");
+    other.send(Signal::SIGKILL);
+    other.wait();
+    suite.gone(&[]);
+}
+
+#[test]
+fn a33_a_hard_link_of_another_user_keeps_nothing_of_a_job() {
+    if !is_root() {
+        return skip("two users: needs root");
+    }
+    let suite = Suite::as_user(ALICE);
+    let (file, link) = (Shm::new(&suite, "of-the-job"), Shm::new(&suite, "of-bob"));
+    let directory = Shm::new(&suite, "directory-of-bob");
+    let hidden = directory.0.join("link");
+    let script =
+        format!("umask 0; echo data >{0}; exec 9<>{0}; echo made; exec sleep 60", file.text());
+    let mut job = waiting(&suite, &script);
+    go_on(&mut job);
+    job.shows("made\n");
+    let script = format!(
+        "umask 077; ln {0} {1} && mkdir {2} && ln {0} {3}",
+        file.text(),
+        link.text(),
+        directory.text(),
+        hidden.display()
+    );
+    as_user(&suite, BOB, &script).output().code(0).quiet();
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    assert!(!file.0.exists() && !link.0.exists(), "a name in /dev/shm is left");
+    let left = fs::metadata(&hidden).expect("the name that only Bob can remove");
+    assert_eq!((left.len(), left.mode() & 0o777, left.uid()), (0, 0o600, ALICE));
+    suite.gone(&[]);
+}

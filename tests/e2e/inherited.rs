@@ -1,0 +1,148 @@
+//! What ranks have of mpirun's caller, whoever started their daemon; and what daemon and manager have not.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use mpd_io::spawn::{Extra, Spawn};
+use nix::sys::wait::{WaitStatus, waitpid};
+
+use crate::run::Output;
+use crate::suite::{Suite, is_root};
+
+/// Anybody but root.
+const SOMEBODY: u32 = 12345;
+
+/// Somebody who is not root, if we may become one.
+fn of_somebody() -> Suite {
+    if is_root() { Suite::as_user(SOMEBODY) } else { Suite::new() }
+}
+
+/// Without a daemon first, and then with one.
+fn with_and_without_daemon(suite: &Suite, check: impl Fn(&Suite)) {
+    check(suite);
+    suite.start_daemon();
+    check(suite);
+}
+
+fn said(output: &Output) -> String {
+    output.code(0);
+    output.out().trim_end().to_owned()
+}
+
+#[test]
+fn an_environment_reaches_ranks_byte_for_byte() {
+    let suite = Suite::new();
+    with_and_without_daemon(&suite, |suite| {
+        let around = suite.bash("env -0").output();
+        let entries = around.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        let mut entries: Vec<Vec<u8>> = entries.map(<[u8]>::to_vec).collect();
+        let odd = [&b"=x"[..], b"NOEQ", b"A=1", b"A=2", b"MPIEXEC_MINE=3"];
+        entries.extend(odd.map(<[u8]>::to_vec));
+        let mpirun = suite.program("mpirun");
+        let words = ["mpirun", "-n", "1", "cat", "/proc/self/environ"];
+        let mut spawn = Spawn::new(mpirun.as_bytes(), words, entries).expect("a spawn");
+        let work = suite.path("work").display().to_string();
+        spawn.directory(work.as_bytes()).expect("a directory");
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let null = std::fs::File::open("/dev/null").expect("/dev/null");
+        let descriptors = [null.as_fd(), writer.as_fd(), writer.as_fd()];
+        let pid = spawn.start(&descriptors, Extra::default(), None).expect("mpirun");
+        drop(writer);
+        let mut found = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut found).expect("a pipe");
+        assert!(matches!(waitpid(pid, None), Ok(WaitStatus::Exited(_, 0))));
+        let found: Vec<&[u8]> = found.split(|byte| *byte == 0).collect();
+        assert_eq!(found.windows(odd.len()).filter(|window| *window == odd).count(), 1);
+    });
+}
+
+#[test]
+fn a_mask_that_takes_files_from_their_owner_hurts_no_daemon_and_is_the_ranks() {
+    for mask in ["0277", "0777"] {
+        let suite = of_somebody();
+        let rundir: PathBuf = suite.path("home/run");
+        let key = suite.path("home/keys/key").display().to_string();
+        let log = suite.path("home/log").display().to_string();
+        let bash = |text: &str| {
+            let run = suite.bash(&format!("umask {mask}; {text}"));
+            run.env("MPD_RUNDIR", &rundir).env("MPD_KEY_FILE", &key).env("LOG", &log)
+        };
+        let job = bash("$MPIRUN -n 1 sh -c umask");
+        assert_eq!(said(&job.output()), mask);
+        bash("$T/mpd --daemon --log-file $LOG").output().code(0);
+        let status = bash("$T/mpd --status").output();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("a status");
+        let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
+        suite.adopt(pid, &rundir, log.as_ref());
+        let job = bash("$MPIRUN -n 1 sh -c umask");
+        assert_eq!(said(&job.output()), mask);
+        let modes = bash("stat -c %a $MPD_RUNDIR $MPD_RUNDIR/mpd.lock $MPD_KEY_FILE").output();
+        assert_eq!(said(&modes), "700\n600\n600");
+    }
+}
+
+#[test]
+fn ranks_have_the_niceness_of_mpirun() {
+    let suite = Suite::new();
+    with_and_without_daemon(&suite, |suite| {
+        let own = said(&suite.bash("nice").output()).parse::<i32>().expect("a number");
+        let output = suite.bash("nice -n 5 $MPIRUN -n 2 nice").output();
+        let nicer = (own + 5).min(19).to_string();
+        assert_eq!(said(&output), format!("{nicer}\n{nicer}"));
+        let output = suite.bash("$MPIRUN -n 1 nice").output();
+        assert_eq!(said(output.quiet()), own.to_string());
+    });
+}
+
+#[test]
+fn a_niceness_that_is_not_permitted_is_told_and_the_job_runs() {
+    let suite = of_somebody();
+    let own = said(&suite.bash("nice").output()).parse::<i32>().expect("a number");
+    let log = suite.path("home/log").display().to_string();
+    suite.bash(&format!("nice -n 7 $T/mpd --daemon --log-file {log}")).output().code(0);
+    suite.adopt(suite.daemon().pid, &suite.rundir(), log.as_ref());
+    let output = suite.bash("$MPIRUN -n 2 nice").output();
+    let had = (own + 7).min(19);
+    assert_eq!(said(&output), format!("{had}\n{had}"));
+    let told = format!("ranks have niceness {had}: the daemon there is not permitted");
+    assert!(output.err().contains(&told), "{output}");
+    assert_eq!(output.err().lines().count(), 1, "{output}");
+}
+
+#[test]
+fn no_signal_that_the_caller_ignores_is_ignored_by_ranks() {
+    let suite = Suite::new();
+    let text = "trap '' USR1 RTMIN RTMIN+7 RTMAX; $MPIRUN -n 1 grep SigIgn /proc/self/status";
+    assert_eq!(said(&suite.bash(text).output()), "SigIgn:\t0000000000000000");
+}
+
+#[test]
+fn the_callers_limit_of_cpu_time_is_for_ranks_and_not_for_their_manager() {
+    let suite = Suite::new();
+    let text = "ulimit -St 3; $MPIRUN -n 1 sh -c 'ulimit -St; grep \"Max cpu\" /proc/$PPID/limits'";
+    let output = suite.bash(text).output();
+    let text = said(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "3");
+    assert!(lines[1].starts_with("Max cpu time              unlimited"), "{output}");
+    let burn = "ulimit -St 1; $MPIRUN -n 1 sh -c 'while :; do :; done'";
+    suite.bash(burn).output().code(128 + libc::SIGXCPU);
+}
+
+#[test]
+fn a_stack_of_64_kib_is_the_ranks_and_enough_for_us() {
+    let suite = of_somebody();
+    let check = |text: &str, expected: &str| {
+        let output = suite.bash(&format!("ulimit -s 64; {text}")).output();
+        assert_eq!(said(output.quiet()), expected, "{text}");
+    };
+    check("$MPIRUN -n 2 sh -c 'ulimit -s; ulimit -Hs'", "64\n64\n64\n64");
+    let text = "yes | head -c 3000000 | $MPIRUN -l -n 3 -s all sh -c 'cat | wc -c'";
+    let output = suite.bash(&format!("ulimit -s 64; {text}")).output();
+    output.code(0);
+    assert_eq!(output.sorted_lines(), ["0: 3000000", "1: 3000000", "2: 3000000"]);
+    let log = suite.path("home/log").display().to_string();
+    suite.bash(&format!("ulimit -s 64; $T/mpd --daemon --log-file {log}")).output().code(0);
+    suite.adopt(suite.daemon().pid, &suite.rundir(), log.as_ref());
+    check("$MPIRUN -n 1 sh -c 'ulimit -s'", "64");
+}

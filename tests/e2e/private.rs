@@ -1,0 +1,330 @@
+//! Jobs without a daemon: consoles of the run directory find them, and reach them as those of a standing daemon.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use mpd_proto::frame;
+use mpd_proto::message::{Opening, RingRequest, VERSION};
+use mpd_tests::surroundings::setting;
+use nix::sys::signal::Signal;
+
+use crate::process::{self, Process};
+use crate::run::{Output, Run, Running, wait_until};
+use crate::suite::{Suite, is_root, skip};
+
+/// A console of the run directory.
+fn console(suite: &Suite, name: &str, words: &[&str]) -> Run {
+    suite.command(suite.program(name)).args(words)
+}
+
+/// What runs: a line `PID SID` of each process of these jobs.
+fn listed(suite: &Suite, words: &[&str]) -> Vec<String> {
+    let output = console(suite, "mpdlistjobs", words).arg("--tree").output();
+    let lines = output.code(0).quiet().out();
+    lines.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+/// The sockets by which private rings are found.
+fn sockets(suite: &Suite) -> Vec<PathBuf> {
+    let entries = fs::read_dir(suite.rundir().join("private")).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    sockets.map(|entry| entry.path()).collect()
+}
+
+/// A job that sleeps when it has said `up`, and what it is called.
+fn sleeping(suite: &Suite, options: &[&str]) -> (Running, String) {
+    let words = ["sh", "-c", "echo up; exec sleep 1000"];
+    let job = suite.mpirun(options).args(words).deadline(60).start();
+    job.shows("up");
+    let name = format!("p{}", job.pid());
+    // The daemon is told of the ranks beside the console.
+    wait_until("it is listed", || {
+        listed(suite, &["-j", &name]).iter().any(|line| line.starts_with("rank "))
+    });
+    (job, name)
+}
+
+fn ended_on_request(job: Running) {
+    job.wait().failed().says(&["killed on request"]);
+}
+
+#[test]
+fn jobs_without_a_daemon_are_listed_signalled_and_killed_each_by_its_name() {
+    let suite = Suite::new();
+    let (first, one) = sleeping(&suite, &["-n", "2"]);
+    let (second, two) = sleeping(&suite, &["-n", "1", "-a", "ocean"]);
+    let all = listed(&suite, &[]);
+    let heads = |all: &[String]| all.iter().filter(|l| l.contains(" of ")).count();
+    assert_eq!(heads(&all), 2, "{all:?}");
+    assert!(all.iter().any(|l| l.starts_with(&format!("{one}@"))), "{all:?}");
+    assert_eq!(all.iter().filter(|l| l.starts_with("rank ")).count(), 3, "{all:?}");
+    assert_eq!(heads(&listed(&suite, &["-a", "ocean"])), 1);
+    console(&suite, "mpdsigjob", &["INT", "-j", &one]).output().code(0).quiet();
+    first.wait().code(130);
+    console(&suite, "mpdkilljob", &["-a", "ocean"]).output().code(0).quiet();
+    ended_on_request(second);
+    assert!(sockets(&suite).is_empty(), "a daemon removes its socket");
+    console(&suite, "mpdkilljob", &[&two]).output().code(1).brief().says(&["no job p"]);
+    suite.gone(&[]);
+}
+
+#[test]
+fn the_id_that_mpirun_tells_is_the_one_that_consoles_know() {
+    let suite = Suite::new();
+    let words = ["-v", "-n", "1", "sh", "-c", "echo up; exec sleep 1000"];
+    let job = suite.mpirun(words).start();
+    job.shows("up");
+    let id = job.stderr().split_whitespace().find(|word| word.contains('@')).map(str::to_owned);
+    let id = id.expect("an id");
+    assert!(id.starts_with(&format!("p{}@", job.pid())), "{id}");
+    console(&suite, "mpdkilljob", &[&id]).output().code(0).quiet();
+    ended_on_request(job);
+    suite.gone(&[]);
+}
+
+#[test]
+fn private_jobs_stand_beside_those_of_a_daemon_and_a_name_that_several_have_is_refused() {
+    let suite = Suite::new();
+    let (private, name) = sleeping(&suite, &["-n", "1", "-a", "ocean"]);
+    suite.start_daemon();
+    let words = ["-n", "1", "-a", "ocean", "sh", "-c", "echo up; exec sleep 1000"];
+    let standing = suite.mpirun(words).deadline(60).start();
+    standing.shows("up");
+    wait_until("both are listed", || {
+        let all = listed(&suite, &[]);
+        let of = |start: &str| all.iter().any(|l| l.starts_with(start) && l.contains("'ocean'"));
+        of("1@") && of(&format!("{name}@"))
+    });
+    for words in [&["mpdkilljob", "-a", "ocean"][..], &["mpdsigjob", "INT", "-a", "ocean"]] {
+        let refused = console(&suite, words[0], &words[1..]).output();
+        refused.code(1).brief().says(&["there are several: 1@", &format!("{name}@"), "by its id"]);
+    }
+    let refused = suite.mpirun(["-stacks", "ocean"]).output();
+    refused.code(125).brief().says(&["there are several: 1@", &format!("{name}@")]);
+    console(&suite, "mpdkilljob", &["1"]).output().code(0).quiet();
+    ended_on_request(standing);
+    // The daemon reaps the manager beside the end of mpirun.
+    wait_until("one of them is left", || {
+        listed(&suite, &[]).iter().filter(|line| line.contains("'ocean'")).count() == 1
+    });
+    console(&suite, "mpdkilljob", &["-a", "ocean"]).output().code(0).quiet();
+    ended_on_request(private);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn no_console_suggests_a_daemon_while_a_private_job_runs() {
+    let suite = Suite::new();
+    let advice = |name: &str, words: &[&str]| console(&suite, name, words).output().code(1).err();
+    assert!(advice("mpdtrace", &[]).contains("start one with 'mpd --daemon'"));
+    let (job, name) = sleeping(&suite, &["-n", "1"]);
+    for (program, words) in
+        [("mpdtrace", &[][..]), ("mpdtop", &["--once"]), ("mpdkilljob", &["7"]), ("mpdnames", &[])]
+    {
+        let error = advice(program, words);
+        assert!(error.contains(&name) && !error.contains("mpd --daemon"), "{error}");
+    }
+    job.send(Signal::SIGTERM);
+    job.wait().code(143);
+    suite.gone(&[]);
+}
+
+#[test]
+fn standard_input_of_a_private_job_goes_to_another_rank() {
+    let suite = Suite::new();
+    let words = ["-n", "2", "-s", "none", "-stdin-switch", "-l", "sh", "-c", "echo up; exec cat"];
+    let mut job = suite.mpirun(words).input_pipe().start();
+    job.shows("0: up").shows("1: up");
+    let name = format!("p{}", job.pid());
+    let switch = || console(&suite, "mpdstdin", &[&name, "1"]).output();
+    // The daemon is told of pipes beside the console.
+    wait_until("it is switched", || switch().exit_code() == Some(0));
+    job.stdin().write_all(b"hello\n").expect("mpirun reads");
+    let output = job.wait();
+    output.code(0);
+    assert_eq!(output.sorted_lines(), ["0: up", "1: hello", "1: up"]);
+    suite.gone(&[]);
+}
+
+/// The program that waits for a debugger to let it go, or nothing where there is no debugger.
+fn patient() -> Option<String> {
+    setting("MPD_TEST_GDB")?;
+    Some(format!("{}/patient", setting("MPD_TEST_DEBUG_DIR")?))
+}
+
+macro_rules! patient {
+    () => {
+        match patient() {
+            Some(program) => program,
+            None => return skip("no gdb, or no program to debug"),
+        }
+    };
+}
+
+#[test]
+fn stacks_of_a_private_job_are_told_and_a_debugger_attaches_to_it() {
+    let program = patient!();
+    let suite = Suite::new();
+    let job = suite.mpirun(["-n", "2", &program]).deadline(120).start();
+    let name = format!("p{}", job.pid());
+    wait_until("both ranks", || job.stdout().matches("ready").count() == 2);
+    let stacks = suite.mpirun(["-stacks", &name]).deadline(60).output();
+    assert!(stacks.code(0).quiet().out().contains("0-1: main"), "{stacks}");
+    let look = suite.mpirun(["-gdba", &name]).input("print answer\nquit\n").deadline(60).output();
+    assert!(look.code(0).out().contains("1: $1 = 43\n"), "{look}");
+    let let_go = suite.mpirun(["-gdba", &name]).input("set var released = 1\ndetach\n");
+    let_go.deadline(60).output().code(0);
+    job.wait().code(3);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_debugger_that_is_open_does_not_keep_a_private_job_that_has_ended() {
+    let program = patient!();
+    let suite = Suite::new();
+    let job = suite.mpirun(["-n", "1", &program]).deadline(60).start();
+    job.shows("ready");
+    let name = format!("p{}", job.pid());
+    let mut session = suite.mpirun(["-gdba", &name]).input_pipe().deadline(60).start();
+    session.shows("stopped in");
+    let mut input = session.stdin();
+    input.write_all(b"set var released = 1\ncontinue\n").expect("the session reads");
+    job.wait().code(3);
+    // Its input is still open.
+    session.wait().failed().says(&["killed on request"]);
+    drop(input);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_private_ring_takes_no_job_and_is_not_told_to_end() {
+    let suite = Suite::new();
+    let (job, _) = sleeping(&suite, &["-n", "1"]);
+    // A run directory whose daemon is the private one.
+    let false_one = suite.new_directory("false");
+    fs::set_permissions(&false_one, PermissionsExt::from_mode(0o700)).expect("chmod");
+    symlink(&sockets(&suite)[0], suite.path("false/mpd.sock")).expect("a link");
+    let asked = |run: Run| -> Output { run.env("MPD_RUNDIR", &false_one).output() };
+    let refused = asked(suite.mpirun(["-n", "1", "touch", "ran"]));
+    refused.code(125).says(&["the job of one mpirun"]);
+    assert!(!suite.path("work/ran").exists());
+    for program in ["mpdallexit", "mpdtrace", "mpdnames"] {
+        asked(console(&suite, program, &[])).code(1).says(&["the job of one mpirun"]);
+    }
+    asked(suite.mpd(&["--status"])).failed().says(&["the job of one mpirun"]);
+    assert!(job.process().is_alive());
+    job.send(Signal::SIGTERM);
+    job.wait().code(143);
+    suite.gone(&[]);
+}
+
+/// Connects to a socket, sends bytes, and prints whether an answer came.
+const ASK: &str = "import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+try:
+    s.sendall(bytes.fromhex(sys.argv[2]))
+    print('answered' if s.recv(1) else 'closed')
+except (BrokenPipeError, ConnectionResetError):
+    print('closed')
+";
+
+#[test]
+fn another_user_gets_no_answer_from_a_private_ring() {
+    if !is_root() {
+        return skip("another user's console: needs root, to become another user");
+    }
+    let suite = Suite::as_user(60_211);
+    let job = suite.mpirun(["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]).start();
+    job.shows("up");
+    let sockets = sockets(&suite);
+    let [socket] = &sockets[..] else { panic!("{sockets:?}") };
+    let mut request = Vec::new();
+    let opening = Opening::Ring { version: VERSION, request: RingRequest::Jobs };
+    frame::encode_message(&opening, &mut request);
+    let request = mpd_proto::hex::encode(&request);
+    let ask = |user: &str| {
+        let run = suite.as_self(suite.program("t-run")).arg(user).directory("/");
+        let socket = socket.to_str().expect("a path");
+        run.args(["python3", "-c", ASK, socket, &request]).deadline(30).output()
+    };
+    ask("uid=60211").code(0).prints("answered\n");
+    ask("uid=60212").failed().says(&["PermissionError"]);
+    // Even where the directories would let them in.
+    let allow = |path: &str, mode| {
+        let mode = PermissionsExt::from_mode(mode);
+        fs::set_permissions(suite.path(path), mode).expect("chmod");
+    };
+    ["run", "run/private"].into_iter().for_each(|path| allow(path, 0o777));
+    fs::set_permissions(socket, PermissionsExt::from_mode(0o777)).expect("chmod");
+    ask("uid=60212").code(0).prints("closed\n");
+    ["run", "run/private"].into_iter().for_each(|path| allow(path, 0o700));
+    ask("uid=60211").code(0).prints("answered\n");
+    job.send(Signal::SIGTERM);
+    job.wait().code(143);
+}
+
+#[test]
+fn the_socket_of_a_killed_daemon_is_removed_by_the_next_console_and_no_other_is() {
+    let suite = Suite::new();
+    let (killed, name) = sleeping(&suite, &["-n", "1"]);
+    let daemon = suite.processes().into_iter().find(Process::is_daemon).expect("a daemon");
+    let (other, other_name) = sleeping(&suite, &["-n", "1"]);
+    process::send(daemon.pid, Signal::SIGKILL);
+    killed.send(Signal::SIGTERM);
+    killed.wait().failed();
+    assert_eq!(sockets(&suite).len(), 2);
+    let all = listed(&suite, &[]);
+    assert!(!all.iter().any(|line| line.starts_with(&name)), "{all:?}");
+    assert_eq!(sockets(&suite), [suite.rundir().join("private").join(&other_name)]);
+    console(&suite, "mpdkilljob", &[&other_name]).output().code(0).quiet();
+    ended_on_request(other);
+    suite.gone(&[]);
+}
+
+#[test]
+fn without_a_directory_that_can_be_written_a_job_runs_and_is_not_listed() {
+    let suite = if is_root() { Suite::as_user(60_213) } else { Suite::new() };
+    fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o500)).expect("chmod");
+    suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+    fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o700)).expect("chmod");
+    assert!(!suite.rundir().join("private").exists());
+    // Neither can what is no directory.
+    fs::write(suite.rundir().join("private"), "").expect("a file");
+    suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
+}
+
+#[test]
+fn a_run_directory_that_is_missing_is_made_for_its_user_alone() {
+    let suite = Suite::new();
+    let rundir = suite.path("tmp/new");
+    let job = suite.mpirun(["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]);
+    let job = job.env("MPD_RUNDIR", &rundir).start();
+    job.shows("up");
+    for path in [rundir.clone(), rundir.join("private")] {
+        let mode = fs::metadata(&path).expect("it was made").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", path.display());
+    }
+    let name = format!("p{}", job.pid());
+    let kill = console(&suite, "mpdkilljob", &[&name]).env("MPD_RUNDIR", &rundir);
+    kill.output().code(0).quiet();
+    ended_on_request(job);
+    fs::remove_dir_all(rundir).expect("nobody uses it");
+    suite.gone(&[]);
+}
+
+#[test]
+fn what_a_mask_takes_from_its_owner_a_private_job_has_all_the_same() {
+    let suite = Suite::new();
+    let run = suite.command(suite.program("t-run")).arg("umask=777").arg(suite.program("mpirun"));
+    let job = run.args(["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]).start();
+    job.shows("up");
+    let sockets = sockets(&suite);
+    let mode = fs::metadata(&sockets[0]).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let name = format!("p{}", job.pid());
+    console(&suite, "mpdkilljob", &[&name]).output().code(0).quiet();
+    ended_on_request(job);
+}

@@ -1,0 +1,304 @@
+//! Jobs on trees of several sizes, each in some hundred random orders of events with random faults.
+//!
+//! `MPD_SIM_JOBS=N` runs about N schedules in all instead of 4,800, `MPD_SIM_SEED=SEED` with
+//! `MPD_SIM_HOSTS=HOSTS` and `MPD_SIM_SPAWNS=SPAWNS` replays one with its trace.
+
+use super::cluster::{Cluster, Fault, Pmi, WorldFault};
+use super::{SIGTERM, name};
+use crate::sweep::number;
+use mpd_proto::Rank;
+use mpd_proto::job::{Failure, OnFailure, RankEnd};
+use mpd_proto::manager::Input;
+use mpd_tests::random::Random;
+
+/// More than any schedule takes.
+const MAX_STEPS: usize = 100_000;
+
+#[test]
+fn a_job_on_one_host_holds_its_promises_whatever_happens() {
+    simulate(1, 700);
+}
+
+#[test]
+fn a_job_on_two_hosts_holds_its_promises_whatever_happens() {
+    simulate(2, 800);
+}
+
+#[test]
+fn a_job_on_a_root_and_its_children_holds_its_promises_whatever_happens() {
+    simulate(17, 400);
+}
+
+#[test]
+fn a_job_on_a_tree_of_two_levels_holds_its_promises_whatever_happens() {
+    simulate(40, 100);
+}
+
+#[test]
+fn a_job_that_spawns_and_grows_holds_its_promises_whatever_happens() {
+    simulate_with(1, 1500, 3);
+    simulate_with(3, 1000, 3);
+    simulate_with(17, 300, 6);
+}
+
+fn simulate(hosts: usize, schedules: u64) {
+    simulate_with(hosts, schedules, 0);
+}
+
+/// Schedules of all tests here, unless others are wanted.
+const USUAL: u64 = 4800;
+
+fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
+    let schedules =
+        number("MPD_SIM_JOBS").map_or(schedules, |all| (schedules * all).div_ceil(USUAL));
+    for seed in 0..schedules {
+        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed, spawns));
+        assert!(run.is_ok(), "scripts/replay --job {hosts},{spawns} {seed} shows it");
+    }
+}
+
+#[test]
+#[ignore = "prints the trace of MPD_SIM_SEED; run by scripts/replay"]
+fn replay() {
+    let wanted = |name| number(name).unwrap_or_else(|| panic!("{name} is wanted"));
+    let [seed, hosts, spawns] = ["MPD_SIM_SEED", "MPD_SIM_HOSTS", "MPD_SIM_SPAWNS"].map(wanted);
+    let [hosts, spawns] = [hosts, spawns].map(|n| usize::try_from(n).expect("a number"));
+    let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+    cluster.lines = Some(Vec::new());
+    let run = || run(&mut cluster, &mut faults);
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    for line in cluster.lines.take().unwrap_or_default() {
+        println!("{line}");
+    }
+    assert!(ended.is_ok(), "the schedule above breaks a promise");
+}
+
+#[test]
+fn the_same_seed_of_a_job_gives_the_same_trace() {
+    let trace = |seed| {
+        let (mut cluster, mut faults) = begin(3, seed, 2);
+        cluster.lines = Some(Vec::new());
+        run(&mut cluster, &mut faults);
+        cluster.lines
+    };
+    for seed in 0..5 {
+        assert_eq!(trace(seed), trace(seed), "seed {seed}");
+        assert_ne!(trace(seed), trace(seed + 5));
+    }
+}
+
+fn one_schedule(hosts: usize, seed: u64, spawns: usize) {
+    let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+    run(&mut cluster, &mut faults);
+}
+
+/// Faults, each with the step before which it happens.
+type Faults = Vec<(usize, Fault)>;
+
+fn begin(hosts: usize, seed: u64, spawns: usize) -> (Cluster, Faults) {
+    let mut dice = Random::new(seed);
+    let each = 1 + u32::try_from(dice.below(3)).unwrap();
+    let fences = u32::try_from(dice.below(3)).unwrap();
+    let on_failure = if dice.one_in(3) { OnFailure::Continue } else { OnFailure::End };
+    let mut faults = faults(&mut dice, hosts, each);
+    let spawns: Vec<(usize, Fault)> =
+        (0..spawns).map(|_| (dice.below(hosts * 25), spawn(&mut dice, hosts, each))).collect();
+    faults.extend(spawns);
+    let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
+    cluster.at_release = no_fence_is_released_before_all_who_live_have_entered;
+    cluster.at_finish = nothing_within_reach_is_left_at_the_end;
+    (cluster, faults)
+}
+
+/// Runs the job to its end and checks every promise.
+fn run(cluster: &mut Cluster, faults: &mut Faults) {
+    for step in 0..MAX_STEPS {
+        for (_, fault) in faults.extract_if(.., |(at, _)| *at <= step) {
+            cluster.suffer(fault);
+        }
+        if cluster.is_over() {
+            break;
+        }
+        if cluster.dice.one_in(500) {
+            cluster.pass_time();
+        }
+        let goes_on = cluster.step() || cluster.pass_time() || cluster.help();
+        assert!(goes_on, "nothing can happen, and yet it is not over");
+    }
+    everybody_ends(cluster);
+    nothing_of_a_withdrawn_job_ran(cluster);
+    no_rank_runs_if_a_check_failed(cluster);
+    the_code_is_that_of_the_first_failure(cluster);
+    what_is_told_is_true(cluster);
+    success_is_true(cluster);
+    every_spawner_is_answered_if_all_is_well(cluster);
+}
+
+/// What goes wrong when: usually something, often two things.
+fn faults(dice: &mut Random, hosts: usize, each: u32) -> Vec<(usize, Fault)> {
+    let steps = hosts * (20 + 10 * each as usize);
+    let some = dice.below(4);
+    (0..some).map(|_| (dice.below(steps), fault(dice, hosts, each))).collect()
+}
+
+fn fault(dice: &mut Random, hosts: usize, each: u32) -> Fault {
+    let size = hosts * each as usize;
+    let rank = Rank(u32::try_from(dice.below(size)).unwrap());
+    let place = dice.below(hosts);
+    let here = place * each as usize;
+    let rank_here = Rank(u32::try_from(here).unwrap());
+    let below_root = (hosts > 1).then(|| 1 + dice.below(hosts.max(2) - 1));
+    match (dice.below(24), below_root) {
+        (0, _) => Fault::CheckFails(place),
+        (1, _) => Fault::SpawnFails(place),
+        (2 | 3, Some(place)) => Fault::Crash(place),
+        (4 | 5, Some(place)) => Fault::Cut(place),
+        (6, Some(place)) => Fault::Missing(place),
+        (7 | 8, _) => Fault::Ends(rank, RankEnd::Exited(7)),
+        (9, _) => Fault::Ends(rank, RankEnd::Exited(0)),
+        (10, _) => Fault::Ends(rank, RankEnd::Signaled { signal: 11, core: true }),
+        (11, _) => Fault::Here(place, Input::Aborted(rank_here, 5, "no more".to_owned())),
+        (12, _) => Fault::Here(place, Input::BrokeProtocol(rank_here, "nonsense".to_owned())),
+        (13, _) => Fault::Here(place, Input::Kill),
+        (14, _) => Fault::Here(place, Input::OutputFailed("disk full".to_owned())),
+        (15 | 16, _) => Fault::Console(Input::Suspend),
+        (17, _) => Fault::Console(Input::ConsoleLost),
+        (18, _) => Fault::Console(Input::Signal(SIGTERM)),
+        (19, _) => Fault::Console(Input::OutputClosed),
+        (20, _) => Fault::ReaderStops,
+        (21 | 22, Some(_)) => Fault::Here(0, Input::CutOff),
+        _ => Fault::Console(Input::Interrupt),
+    }
+}
+
+/// Ranks on some hosts that there are, and on some that join.
+fn spawn(dice: &mut Random, hosts: usize, each: u32) -> Fault {
+    let size = hosts * each as usize;
+    let spawner = Rank(u32::try_from(dice.below(size)).unwrap());
+    let places = (0..dice.below(4)).map(|_| dice.below(hosts)).collect();
+    let joining = if dice.one_in(2) { 1 + dice.below(3) } else { 0 };
+    let fails = match dice.below(8) {
+        0 => Some(WorldFault::Preparing),
+        1 => Some(WorldFault::Beginning),
+        _ => None,
+    };
+    Fault::Spawn { spawner, places, joining, fails }
+}
+
+fn every_spawner_is_answered_if_all_is_well(cluster: &Cluster) {
+    if cluster.finish == Some(0) && !cluster.console_lost && !cluster.interrupted {
+        // Those that came too late were refused.
+        assert!(cluster.answers.len() >= cluster.announced, "answers");
+    }
+}
+
+fn everybody_ends(cluster: &Cluster) {
+    assert!(cluster.is_over(), "still not over after {MAX_STEPS} steps");
+    assert!(cluster.finish.is_some() != cluster.withdrawn, "the root says how, or withdraws");
+}
+
+/// What the console submits again has not run, and was not said to have failed.
+fn nothing_of_a_withdrawn_job_ran(cluster: &Cluster) {
+    if cluster.withdrawn {
+        assert!(!cluster.started && cluster.told.is_empty());
+        assert!(cluster.hosts.iter().all(|host| !host.went && host.processes.is_empty()));
+    }
+}
+
+fn no_rank_runs_if_a_check_failed(cluster: &Cluster) {
+    if cluster.check_failed || cluster.hosts.iter().any(|host| !host.ready) {
+        let ran = cluster.hosts.iter().position(|host| host.went || !host.processes.is_empty());
+        assert_eq!(ran, None);
+    }
+}
+
+fn no_fence_is_released_before_all_who_live_have_entered(cluster: &Cluster) {
+    for (place, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(place) {
+            let first = host.processes.iter().filter(|(rank, _)| **rank < cluster.size);
+            let late = first.into_iter().find(|(_, p)| p.end.is_none() && !p.inside);
+            assert!(late.is_none(), "host {place}: {late:?}");
+        }
+    }
+}
+
+fn nothing_within_reach_is_left_at_the_end(cluster: &Cluster) {
+    for (place, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(place) {
+            assert!(host.processes.values().all(|p| p.end.is_some()), "host {place}: ranks");
+            assert!(host.tidied, "host {place}: not cleaned");
+        }
+    }
+}
+
+fn the_code_is_that_of_the_first_failure(cluster: &Cluster) {
+    assert!(cluster.told.len() <= 1, "only the first is told");
+    let code = cluster.told.first().map_or(0, |(_, failure)| failure.exit_code());
+    assert_eq!(cluster.finish, (!cluster.withdrawn).then_some(code));
+}
+
+/// A failure that was told did happen, and there.
+fn what_is_told_is_true(cluster: &Cluster) {
+    let Some((host, failure)) = cluster.told.first() else { return };
+    let place_of = |rank: &Rank| cluster.shares.place_of_rank(*rank).unwrap();
+    let process = |rank: &Rank| &cluster.hosts[place_of(rank)].processes[&rank.0];
+    match failure {
+        Failure::Rank { rank, end } => assert_eq!(process(rank).end, Some(*end)),
+        Failure::NotFinalized { rank } => assert_eq!(process(rank).pmi, Pmi::Initialized),
+        Failure::RanAlone { rank, .. } => assert_eq!(process(rank).pmi, Pmi::Unused),
+        Failure::LeftOthersWaiting { rank } => assert!(process(rank).end.is_some()),
+        Failure::HostLost { host: lost, .. } => {
+            assert_eq!(host.as_ref().map(ToString::to_string).as_ref(), Some(lost));
+            let place = cluster.shares.place_of(host.as_ref().unwrap()).unwrap();
+            assert!(cluster.hosts[place].lost);
+            assert!(!cluster.hosts[place].reported, "nothing of it was missing");
+        }
+        Failure::Aborted { rank, .. } | Failure::BrokeProtocol { rank, .. } => {
+            assert_eq!(host.as_ref(), Some(&name(place_of(rank))));
+        }
+        Failure::CannotExecute { .. }
+        | Failure::OutputClosed
+        | Failure::LeftRunning { .. }
+        | Failure::OutputFailed { .. }
+        | Failure::TimedOut { .. }
+        | Failure::Interrupted { .. }
+        | Failure::Killed
+        | Failure::Suite { .. }
+        | Failure::InWorld { .. } => {}
+    }
+}
+
+/// With code 0 every rank exited with 0, and finalized if it had initialized. Nobody is there to be
+/// told otherwise when the console is lost.
+fn success_is_true(cluster: &Cluster) {
+    if cluster.finish != Some(0) || cluster.console_lost {
+        return;
+    }
+    let processes = cluster.hosts.iter().flat_map(|host| &host.processes);
+    for (_, process) in processes.filter(|(rank, _)| is_wanted(cluster, **rank)) {
+        assert_eq!(process.end, Some(RankEnd::Exited(0)));
+        assert!(process.pmi != Pmi::Initialized);
+    }
+    let first = cluster.hosts.iter().filter(|host| !host.processes.is_empty());
+    assert!(first.into_iter().all(|host| host.went));
+}
+
+/// Whether a rank is none of a world that could not be started.
+fn is_wanted(cluster: &Cluster, rank: u32) -> bool {
+    let world = cluster.failed.range(..=Rank(rank)).next_back();
+    world.is_none_or(|first| rank - first.0 >= 1000)
+}
+
+#[test]
+fn a_fence_that_all_enter_in_one_go_costs_one_message_per_manager() {
+    for hosts in [1, 2, 17, 40, 300] {
+        let mut cluster = Cluster::new(hosts, 2, Random::new(1), OnFailure::End).with_fences(1);
+        cluster.start_all();
+        for fences in 1..=2 {
+            cluster.enter_all();
+            cluster.deliver_all();
+            assert_eq!(cluster.releases, fences);
+            assert_eq!(cluster.entries, fences * (hosts - 1));
+        }
+    }
+}
