@@ -107,8 +107,10 @@ fn spawns_that_fail_leave_no_file_open() {
 fn what_is_written_behind_the_end_of_a_rank_still_goes_to_its_file() {
     let suite = suite();
     let (go, late) = (path(&suite, "go"), path(&suite, "late"));
-    let script =
-        format!("(until [ -e {go} ]; do sleep 0.01; done; echo late; touch {late}) & echo early");
+    let script = format!(
+        "echo early; (until [ -e {go} ] && ! kill -0 $$; do sleep 0.01; done 2>/dev/null
+         echo late; touch {late}) &"
+    );
     let lines = [
         one(1, &["sh", "-c", &script], &[]),
         one(1, &["touch", &go], &[]),

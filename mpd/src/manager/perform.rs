@@ -8,7 +8,7 @@ use mpd_io::rundir::RunDir;
 use mpd_io::tree;
 use mpd_proto::job::{Failure, Notice, RankEnd, World, exit};
 use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{JobNews, MAX_RUN, Phase, StartJob};
+use mpd_proto::message::{Down, JobNews, MAX_RUN, Phase, StartJob};
 use mpd_proto::placement::rank_map;
 use mpd_proto::ring::DaemonName;
 use mpd_proto::{Rank, RankSet};
@@ -47,7 +47,12 @@ impl Process {
             }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),
-            Output::ToChildren(word) => self.send_down(&word),
+            Output::ToChildren(word) => {
+                if word == Down::Go {
+                    self.trace.go(self.now());
+                }
+                self.send_down(&word);
+            }
             Output::ToSome(places, word) => self.send_to(&places, &word),
             Output::Grow(from, shares) => self.grow(from, shares),
             Output::Prepare(world, parts) => self.prepare_world(world, &parts),

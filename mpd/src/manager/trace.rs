@@ -80,9 +80,13 @@ impl Trace {
         self.spans.push(Span { phase, rank, began_us: self.wall_at(began), took_us });
     }
 
-    /// The word to start the ranks came, or was given. One moment for all that is noted of it: what is
-    /// compared with others' clocks is where the span begins.
+    /// The command to start the ranks is passed to the managers below, or, where none is below, is obeyed.
+    /// The span begins at the moment by which clocks are compared. That moment lies before the command
+    /// leaves this host: a manager below may obey it while this one still waits for a processor.
     pub(super) fn go(&mut self, now: Time) {
+        if self.begun.contains_key(&(Phase::Go, None)) {
+            return;
+        }
         self.end(now, Phase::Ready, None);
         self.begin(now, Phase::Go, None);
         self.go = Some(now);
@@ -283,5 +287,16 @@ mod tests {
         let go = trace.go_us();
         trace.end(Time::ZERO + 5 * MS, Phase::Go, None);
         assert_eq!(trace.spans[0].began_us, go);
+    }
+
+    #[test]
+    fn a_host_that_obeys_late_went_when_it_passed_the_command_on() {
+        let mut trace = trace();
+        trace.go(Time::ZERO + 3 * MS);
+        let passed_on = trace.go_us();
+        trace.go(Time::ZERO + 20 * MS);
+        assert_eq!(trace.go_us(), passed_on);
+        trace.end(Time::ZERO + 25 * MS, Phase::Go, None);
+        assert_eq!((trace.spans[0].began_us, trace.spans.len()), (passed_on, 1));
     }
 }
