@@ -1,11 +1,11 @@
 //! The channel between hosts, with somebody in between who may write anything.
 
 use crypto::rand::SystemRandom;
-use mpd_proto::Time;
-use mpd_proto::channel::handshake::{InitiatorOutput, Opening, Reception, ResponderOutput};
-use mpd_proto::channel::{
+use mpd_channel::handshake::{InitiatorOutput, Opening, Reception, ResponderOutput};
+use mpd_channel::{
     Established, Initiator, Instance, Key, Keys, Opened, Opener, Purpose, Responder, Sealer,
 };
+use mpd_machine::Time;
 
 use super::{Bytes, in_pieces};
 

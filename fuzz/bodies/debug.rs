@@ -1,8 +1,8 @@
 //! What gdb says to the driver of a debugger.
 
-use mpd_proto::Time;
-use mpd_proto::debug::driver::{Driver, Input, Output, Setup};
-use mpd_proto::debug::mi::{Record, Stream, quoted};
+use mpd_debug::driver::{Driver, Input, Output, Setup};
+use mpd_debug::mi::{Record, Stream, quoted};
+use mpd_machine::Time;
 
 use super::{Bytes, in_pieces};
 

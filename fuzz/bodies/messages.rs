@@ -2,11 +2,13 @@
 
 use std::fmt::Debug;
 
-use mpd_proto::frame::{self, Decoder};
-use mpd_proto::job::JobSpec;
-use mpd_proto::message::{
-    ConsoleReply, JobInput, JobNews, JobRecord, ManagerOrder, ManagerReport, Note, Opening, Order,
-    OrderAnswer, RingMessage, RingRequest, read_record,
+use mpd_job::record::{JobRecord, Note, read_record};
+use mpd_wire::frame;
+use mpd_wire::frame::Decoder;
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{
+    ConsoleReply, JobInput, JobNews, ManagerOrder, ManagerReport, Opening, Order, OrderAnswer,
+    RingMessage, RingRequest,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

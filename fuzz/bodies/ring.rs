@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mpd_proto::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{
-    Address, Claim, DaemonName, DialFailure, GAP, Input, Instance, LinkId, Lock, NameKey, Output,
-    Peer, Purpose, Record, RequestId, Ring, RingConfig, Rules, Seat, Seed, Sheet, Standing, Timing,
-    Token,
+use mpd_machine::{Pump, Time};
+use mpd_ring::{
+    DialFailure, GAP, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, RingConfig, Rules,
+    Seed, Timing, Token,
 };
-use mpd_proto::{JobId, Time};
+use mpd_wire::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
+use mpd_wire::names::{Claim, Lock, NameKey, Sheet};
+use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat, Standing};
 
 use super::Bytes;
 

@@ -1,7 +1,8 @@
 //! Texts of files.
 
-use mpd_proto::channel::{KeyText, keytext};
-use mpd_proto::hosts;
+use mpd_channel::{KeyText, keytext};
+use mpd_placement::hosts;
+use mpd_wire::job::MAX_HOSTS;
 
 /// A key file that can be read is written so that it reads the same.
 pub(crate) fn key_file(data: &[u8]) {
@@ -20,7 +21,7 @@ pub(crate) fn key_file(data: &[u8]) {
 pub(crate) fn host_file(data: &[u8]) {
     let list = std::str::from_utf8(data).ok().map(hosts::parse_list);
     for entries in [Some(hosts::parse_file(data)), list].into_iter().flatten().flatten() {
-        assert!(entries.len() <= hosts::MAX_HOSTS);
+        assert!(entries.len() <= MAX_HOSTS);
         for entry in entries {
             assert!(hosts::is_host_name(&entry.host), "{:?}", entry.host);
             assert!(entry.user.as_deref().is_none_or(hosts::is_user_name));

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mpd_proto::Rank;
+use mpd_wire::Rank;
 use nix::unistd::Pid;
 
 use crate::lookout::Lookout;

@@ -23,7 +23,7 @@ use mpd_io::signals::ChildSignals;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::tracer::{Event, Tracer};
 use mpd_io::{adopt_inherited, place_for_exec};
-use mpd_proto::job::Crash;
+use mpd_wire::job::Crash;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;

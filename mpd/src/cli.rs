@@ -9,7 +9,7 @@ use log::LevelFilter;
 use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_proto::ring::Instance;
+use mpd_wire::Instance;
 
 /// The daemon could not start, or there is none to ask.
 pub(crate) const EXIT_FAILURE: u8 = 1;

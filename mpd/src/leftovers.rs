@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use mpd_io::leftovers::{clocks, exists, is_active, since_boot};
 use mpd_io::{ipc, shm};
-use mpd_proto::leftovers::{self, Known};
-use mpd_proto::message::Note;
+use mpd_job::leftovers;
+use mpd_job::leftovers::Known;
+use mpd_job::record::Note;
 
 use crate::users::Helper;
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-use mpd_proto::message::{MAX_RECORD, Note};
+use mpd_job::record::{MAX_RECORD, Note};
 
 /// What a manager notes of its job.
 #[derive(Debug)]

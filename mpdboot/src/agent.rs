@@ -9,11 +9,11 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_channel::KeyText;
 use mpd_io::console::Console;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::signals::Signals;
-use mpd_proto::channel::KeyText;
-use mpd_proto::message::RingRequest;
+use mpd_wire::message::RingRequest;
 use nix::errno::Errno;
 use nix::unistd::read;
 use zeroize::Zeroizing;
@@ -134,7 +134,7 @@ fn start(
     nonce: &str,
     errand: &BootErrand,
     signals: &mut Signals,
-) -> Result<Result<Vec<mpd_proto::ring::Address>, Failure>> {
+) -> Result<Result<Vec<mpd_wire::Address>, Failure>> {
     let is_private = errand.manner.private;
     if !is_private && let Err(failure) = take_key(errand) {
         return Ok(Err(failure));

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use mpd_proto::Time;
-use mpd_proto::ring::Address;
+use mpd_machine::Time;
+use mpd_wire::Address;
 
 use crate::failure::{Ended, Failure, Step, Way, classify, silence};
 use crate::plan::{Group, Waiting, share};

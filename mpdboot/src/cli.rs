@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mpd_proto::hosts::{is_host_name, is_user_name};
+use mpd_placement::hosts::{is_host_name, is_user_name};
 
 /// Nothing was started, or what was asked for cannot be.
 pub(crate) const EXIT_NOTHING: u8 = 1;

@@ -3,8 +3,8 @@
 //! Nothing secret is ever among them: argument lists can be read by everybody on a host.
 
 use mpd_io::keyfile::STANDARD_INPUT;
-use mpd_proto::hosts::{is_host_name, is_user_name};
-use mpd_proto::ring::{Address, Instance};
+use mpd_placement::hosts::{is_host_name, is_user_name};
+use mpd_wire::{Address, Instance};
 
 use crate::failure::Way;
 use crate::wire::{Manner, Member};

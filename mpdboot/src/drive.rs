@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
-use mpd_proto::Time;
+use mpd_machine::Time;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

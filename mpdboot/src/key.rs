@@ -1,6 +1,6 @@
 //! Keys of this host and of others: whether two of them go together.
 
-use mpd_proto::channel::KeyText;
+use mpd_channel::KeyText;
 
 /// What stands in the key file of a ring without a name.
 pub(crate) const UNNAMED_RING: &str = "default";
@@ -16,7 +16,7 @@ pub(crate) fn go_together(one: &KeyText, other: &KeyText) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::channel::{Key, Keys};
+    use mpd_channel::{Key, Keys};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::signals::Signals;
-use mpd_proto::ring::Address;
+use mpd_wire::Address;
 
 use crate::boot::State;
 use crate::drive::{Brief, Driver};

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use mpd_io::thishost::is_loopback;
-use mpd_proto::hosts::HostEntry;
+use mpd_placement::hosts::HostEntry;
 
 use crate::wire::Member;
 
@@ -129,7 +129,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::hosts::{parse_file, parse_list};
+    use mpd_placement::hosts::{parse_file, parse_list};
 
     use super::*;
 

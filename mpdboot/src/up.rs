@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use mpd_channel::KeyText;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_proto::channel::KeyText;
-use mpd_proto::message::RingRequest;
+use mpd_wire::message::RingRequest;
 
 use crate::agent::CONNECT_S;
 use crate::boot::State;
@@ -309,7 +309,7 @@ impl Row {
 
 /// Has one member leave.
 fn leave(rundir: &RunDir, name: &str) -> Option<()> {
-    let member = Some(mpd_proto::ring::DaemonName::new(name).ok()?);
+    let member = Some(mpd_wire::DaemonName::new(name).ok()?);
     let mut console = mpd_io::console::Console::ask(rundir, RingRequest::Exit { member }).ok()?;
     console.answer(Some(mpd_io::console::PATIENCE)).ok().map(|_| ())
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use mpd_proto::ring::{Address, Instance};
+use mpd_wire::{Address, Instance};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Version of orders, reports and recipes.
 pub(crate) const VERSION: u32 = 1;
 
-/// Most bytes of an order: [`mpd_proto::hosts::MAX_HOSTS`] members twice, a few hundred bytes each.
+/// Most bytes of an order: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub(crate) const MAX_ORDER: usize = 16 << 20;
 
 /// Most bytes of a report line; longer ones are chatter.

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rings::{self, Door, FindError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{
-    ConsoleReply, HostedPart, JobRef, Published, RingRequest, RingView, Word,
-};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{ConsoleReply, HostedPart, JobRef, Published, RingRequest, RingView, Word};
 
 pub use mpd_io::console::PATIENCE;
 

@@ -11,8 +11,8 @@ use anyhow::Result;
 use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
-use mpd_proto::RankSet;
-use mpd_proto::message::{InvalidJobRef, JobRef};
+use mpd_wire::RankSet;
+use mpd_wire::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::Wish;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use mpd_proto::hosts;
+use mpd_placement::hosts;
 
 /// The names in a host file of `mpdboot`'s format, none twice.
 ///

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use mpd_io::logging::one_line;
-use mpd_proto::JobId;
-use mpd_proto::job::World;
-use mpd_proto::message::{HostedPart, JobPart, JobRef};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::job::World;
+use mpd_wire::message::{HostedPart, JobPart, JobRef};
+use mpd_wire::{DaemonName, JobId};
 use serde::Serialize;
 
 use crate::ask::Listing;
@@ -168,8 +167,8 @@ pub fn json(listing: &Listing) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::message::RankRun;
-    use mpd_proto::rankset::RankSet;
+    use mpd_wire::RankSet;
+    use mpd_wire::message::RankRun;
 
     use super::*;
     use crate::samples::name;

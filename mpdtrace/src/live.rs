@@ -10,7 +10,7 @@ use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_io::screen::Screen;
 use mpd_io::signals::Signals;
-use mpd_proto::message::{JobRef, RingRequest};
+use mpd_wire::message::{JobRef, RingRequest};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -1,8 +1,8 @@
 //! Members as people write and read them: short names, `NAME_PORT`, hosts of addresses.
 
 use anyhow::{Result, bail};
-use mpd_proto::message::{MemberView, RingView};
-use mpd_proto::ring::{Address, DaemonName, Standing};
+use mpd_wire::message::{MemberView, RingView};
+use mpd_wire::{Address, DaemonName, Standing};
 
 /// What the daemon of this host is called on command lines.
 pub const LOCAL: &str = "localmpd";

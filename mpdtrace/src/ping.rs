@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mpd_proto::message::RingView;
+use mpd_wire::message::RingView;
 
 use crate::{lookup, member};
 

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use mpd_io::logging::{is_plain, one_line};
-use mpd_proto::message::{ConsoleReply, Happening, MemberView, RingView};
+use mpd_wire::message::{ConsoleReply, Happening, MemberView, RingView};
 use serde::Serialize;
 
 use crate::ask::Census;
@@ -148,8 +148,8 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::message::Word;
-    use mpd_proto::ring::Standing;
+    use mpd_wire::Standing;
+    use mpd_wire::message::Word;
 
     use super::*;
     use crate::samples::{self, name};

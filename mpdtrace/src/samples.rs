@@ -1,7 +1,7 @@
 //! Rings for the tests of the pure parts.
 
-use mpd_proto::message::{MemberView, RingView};
-use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+use mpd_wire::message::{MemberView, RingView};
+use mpd_wire::{Address, DaemonName, Instance, Standing};
 
 /// A name.
 pub(crate) fn name(text: &str) -> DaemonName {

@@ -5,8 +5,8 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
 use mpd_io::logging::one_line;
-use mpd_proto::message::{MemberView, RingView};
-use mpd_proto::ring::Standing;
+use mpd_wire::Standing;
+use mpd_wire::message::{MemberView, RingView};
 
 use crate::member;
 use crate::verify::Checked;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use mpd_io::logging::one_line;
-use mpd_proto::message::{ConsoleReply, JobRef, RingRequest};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
 
 use crate::cli::Common;
 use crate::{ask, render};

@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_io::logging::one_line;
-use mpd_proto::job::World;
-use mpd_proto::message::{ConsoleReply, HostTop, HostUse, JobRef, RankUse, RunUse};
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{JobId, Rank};
+use mpd_wire::job::World;
+use mpd_wire::message::{ConsoleReply, HostTop, HostUse, JobRef, RankUse, RunUse};
+use mpd_wire::{DaemonName, JobId, Rank};
 use serde::Serialize;
 
 use crate::render;

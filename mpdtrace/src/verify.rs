@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{RingRequest, RingView};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{RingRequest, RingView};
 
 use crate::ask::{self, AskError, Laps, left};
 use crate::{member, render};

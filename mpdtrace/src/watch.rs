@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::console::{Console, ConsoleError};
-use mpd_proto::message::{ConsoleReply, Happening};
+use mpd_wire::message::{ConsoleReply, Happening};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

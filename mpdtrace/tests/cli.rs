@@ -11,13 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
-use mpd_proto::Rank;
-use mpd_proto::message::{
+use mpd_wire::message::{
     ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, Published, RankRun, RankUse,
     RingRequest, RunUse, Word,
 };
-use mpd_proto::rankset::RankSet;
-use mpd_proto::ring::{Address, Instance, Standing};
+use mpd_wire::{Address, Instance, Rank, RankSet, Standing};
 use support::{Act, Daemon, command, done, event, finish, home, name, refusal, ring, run, way};
 
 const NAUGHTY: &str = "x\nmpdtrace: FAKE \u{1b}]0;t\u{7}\u{9b}";

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mpd_io::logging::plain;
-use mpd_proto::hosts::{MAX_HOSTS, is_host_name, parse_list};
-use mpd_proto::job::HostWish;
+use mpd_placement::hosts::{is_host_name, parse_list};
+use mpd_wire::job::{HostWish, MAX_HOSTS};
 
 use crate::caller::Caller;
 use crate::configfile;

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use mpd_proto::hosts::HostEntry;
-use mpd_proto::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
-use mpd_proto::soft::Soft;
+use mpd_placement::hosts::HostEntry;
+use mpd_placement::soft::Soft;
+use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
 
 use crate::allocation::{self, Allocation};
 use crate::caller::Caller;

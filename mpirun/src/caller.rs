@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mpd_io::spawn::own_environment;
 use mpd_io::{priority, pty};
-use mpd_proto::job::{Bytes, Limit};
+use mpd_wire::job::{Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 

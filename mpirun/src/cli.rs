@@ -8,10 +8,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mpd_debug::numbers::Numbers;
 use mpd_io::logging::plain;
 use mpd_io::rings::Door;
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::job::JobSpec;
+use mpd_wire::job::JobSpec;
 
 use crate::argsets::Argsets;
 use crate::caller::Caller;

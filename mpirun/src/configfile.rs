@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use mpd_proto::job::MAX_SPEC;
+use mpd_wire::job::MAX_SPEC;
 
 /// One line's words.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use mpd_proto::debug::stacks::Stacks;
-use mpd_proto::job::Crash;
-use mpd_proto::{Rank, RankSet};
+use mpd_debug::stacks::Stacks;
+use mpd_wire::job::Crash;
+use mpd_wire::{Rank, RankSet};
 
 /// Crashes that were not told yet, by signal.
 #[derive(Debug, Default)]

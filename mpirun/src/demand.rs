@@ -1,8 +1,8 @@
 //! What a ring would be made of that is made for this job alone, should no daemon be running here: which
 //! hosts, and what starts a daemon there.
 
-use mpd_proto::hosts::HostEntry;
-use mpd_proto::job::HostWish;
+use mpd_placement::hosts::HostEntry;
+use mpd_wire::job::HostWish;
 
 use crate::allocation::Allocation;
 
@@ -93,7 +93,7 @@ pub(crate) fn line(entry: &HostEntry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::hosts::parse_file;
+    use mpd_placement::hosts::parse_file;
 
     use super::*;
 

@@ -6,11 +6,10 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use mpd_io::logging::is_plain;
-use mpd_proto::RankSet;
-use mpd_proto::job::{
-    Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder,
+use mpd_wire::RankSet;
+use mpd_wire::job::{
+    Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
 };
-use mpd_proto::placement::spawn::SpawnPolicy;
 
 use crate::caller::Caller;
 use crate::job_options::{ExitReports, TraceWish};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mpd_proto::job::{RankEnd, World};
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::job::{RankEnd, World};
+use mpd_wire::{Rank, RankSet};
 
 /// Most spawned ranks that ended well which are remembered, and most others.
 const MAX_SPAWNED: usize = 100_000;

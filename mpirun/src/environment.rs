@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use mpd_proto::job::Bytes;
+use mpd_wire::job::Bytes;
 
 use crate::once::Once;
 use crate::options::Key;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mpd_proto::job::{RankEnd, exit};
+use mpd_wire::job::{RankEnd, exit};
 
 use crate::ends::{Ended, Ends};
 
@@ -82,8 +82,8 @@ fn wait_status(end: RankEnd) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::job::World;
-    use mpd_proto::{Rank, RankSet};
+    use mpd_wire::job::World;
+    use mpd_wire::{Rank, RankSet};
 
     use super::*;
 

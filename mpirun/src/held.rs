@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_machine::Time;
+use mpd_wire::{Rank, RankSet};
 
 use crate::crashes::signal_name;
 use crate::processes::Processes;

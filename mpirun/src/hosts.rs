@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use mpd_io::logging::plain;
-use mpd_proto::hosts::{HostEntry, parse_file, parse_list};
-use mpd_proto::job::HostWish;
+use mpd_placement::hosts::{HostEntry, parse_file, parse_list};
+use mpd_wire::job::HostWish;
 
 use crate::configfile;
 use crate::scan::Setting;

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::logging::is_plain;
-use mpd_proto::hosts::HostEntry;
-use mpd_proto::job::{
+use mpd_placement::hosts::HostEntry;
+use mpd_wire::job::{
     Binding, Bytes, LabelFormat, MAX_RANKS, OnCrash, OnFailure, OutputSpec, PlacementSpec,
-    RankOrder,
+    RankOrder, SpawnPolicy,
 };
-use mpd_proto::placement::spawn::SpawnPolicy;
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::{Rank, RankSet};
 
 use crate::demand::Launcher;
 use crate::hosts;

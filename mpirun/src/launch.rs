@@ -11,9 +11,9 @@ use mpd_io::listed;
 use mpd_io::rings::Door;
 use mpd_io::rundir::Found;
 use mpd_io::signals::Signals;
-use mpd_proto::frame::Kind;
-use mpd_proto::job::{JobSpec, MAX_SPEC};
-use mpd_proto::message::{Opening, VERSION};
+use mpd_wire::frame::Kind;
+use mpd_wire::job::{JobSpec, MAX_SPEC};
+use mpd_wire::message::{Opening, VERSION};
 use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use mpd_proto::job::Limit;
+use mpd_wire::job::Limit;
 
 /// A change of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]

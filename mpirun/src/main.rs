@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use mpd_io::clock::wall;
 use mpd_io::terminal;
-use mpd_proto::job::exit;
+use mpd_wire::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;

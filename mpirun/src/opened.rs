@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use anyhow::{Context as _, Result};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
-use mpd_proto::{JobId, RankSet};
+use mpd_wire::{JobId, RankSet};
 use nix::unistd::Pid;
 
 use crate::debug::NAME;

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::siblings;
-use mpd_proto::job::Bytes;
+use mpd_wire::job::Bytes;
 
 use crate::once::Once;
 use crate::options::Key;

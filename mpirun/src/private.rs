@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mpd_channel::KeyText;
 use mpd_io::conn::Conn;
 use mpd_io::identity::Closed;
 use mpd_io::ringname::RingName;
@@ -20,8 +21,7 @@ use mpd_io::search::in_path;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_io::{keyfile, thishost};
-use mpd_proto::channel::KeyText;
-use mpd_proto::hosts::HostEntry;
+use mpd_placement::hosts::HostEntry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};

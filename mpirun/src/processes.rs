@@ -6,8 +6,8 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path};
 
-use mpd_proto::job::{Argset, JobSpec};
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::job::{Argset, JobSpec};
+use mpd_wire::{Rank, RankSet};
 use serde_json::json;
 
 /// The processes, as far as they were told.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mpd_io::clock::Clock;
 use mpd_io::logging::plain;
-use mpd_proto::Time;
+use mpd_machine::Time;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// How long the reader of a file may take for all of it.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mpd_io::console::Console;
 use mpd_io::cpus;
-use mpd_proto::message::{ConsoleReply, RingRequest};
-use mpd_proto::ring::Standing;
+use mpd_wire::Standing;
+use mpd_wire::message::{ConsoleReply, RingRequest};
 
 use crate::place::Place;
 

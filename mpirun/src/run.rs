@@ -6,9 +6,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use mpd_proto::job::{Failure, Notice, RankEnd, exit};
-use mpd_proto::message::{JobInput, JobNews};
-use mpd_proto::{JobId, RankSet, Time};
+use mpd_machine::Time;
+use mpd_wire::job::{Failure, Notice, RankEnd, exit};
+use mpd_wire::message::{JobInput, JobNews};
+use mpd_wire::{JobId, RankSet};
 
 use crate::crashes::Crashes;
 use crate::ends::Ends;

@@ -7,19 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
 use mio::{Events, Interest as Watch, Poll, Token};
+use mpd_debug::numbers::Numbers;
 use mpd_io::clock::Clock;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::input::Input as Stdin;
 use mpd_io::logging::plain;
 use mpd_io::pidfd::Pidfd;
-use mpd_io::pty;
 use mpd_io::signals::{self, Signals};
-use mpd_io::terminal;
 use mpd_io::watch::watch;
-use mpd_proto::RankSet;
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::frame::{self, Kind};
-use mpd_proto::message::{ConsoleReply, JobNews};
+use mpd_io::{pty, terminal};
+use mpd_wire::frame::Kind;
+use mpd_wire::message::{ConsoleReply, JobNews};
+use mpd_wire::{RankSet, frame};
 use nix::sys::signal::{Signal, raise};
 use nix::unistd::Pid;
 
@@ -120,7 +119,7 @@ pub fn accompany(
     let Job { spec, is_silent, verbose, trace, debug, .. } = job;
     let settings = Settings {
         size: spec.size(),
-        goes_on: spec.on_failure == mpd_proto::job::OnFailure::Continue,
+        goes_on: spec.on_failure == mpd_wire::job::OnFailure::Continue,
         is_silent: *is_silent,
         verbose: *verbose,
         terminal: io::stderr().is_terminal(),

@@ -16,8 +16,8 @@ use anyhow::{Context, Result, bail};
 use mpd_io::farend::FarEnd;
 use mpd_io::pidfd::Pidfd;
 use mpd_io::terminal;
-use mpd_proto::RankSet;
-use mpd_proto::job::JobSpec;
+use mpd_wire::RankSet;
+use mpd_wire::job::JobSpec;
 use nix::unistd::{Pid, geteuid};
 use pmi_proto::singleton;
 

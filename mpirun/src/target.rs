@@ -4,12 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use mpd_debug::numbers::Numbers;
 use mpd_io::rings::{self, AllJobs, Door, RingJobs};
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
-use mpd_proto::message::{HostedPart, JobRef};
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
+use mpd_wire::message::{HostedPart, JobRef};
+use mpd_wire::{DaemonName, Rank, RankSet};
 
 use crate::caller::Caller;
 use crate::debug::Wish;
@@ -210,8 +209,8 @@ fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
 #[cfg(test)]
 mod tests {
     use mpd_io::rundir::RunDir;
-    use mpd_proto::job::World;
-    use mpd_proto::message::{JobPart, RankRun};
+    use mpd_wire::job::World;
+    use mpd_wire::message::{JobPart, RankRun};
 
     use super::*;
 

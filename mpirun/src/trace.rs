@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use mpd_proto::message::{Phase, Span};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{Phase, Span};
 use serde_json::{Value, json};
 
 /// Threads of a process in the file: some viewers keep 0 for themselves.
@@ -140,7 +140,7 @@ fn named_thread(pid: u32, tid: u64, name: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::Rank;
+    use mpd_wire::Rank;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mpd_io::logging::one_line;
-use mpd_proto::job::exit;
+use mpd_wire::job::exit;
 
 /// Why the command line is no job. [`fmt::Display`] is the whole line without line end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use mio::{Events, Interest, Poll, Token};
-use mpd_io::adopt_inherited;
 use mpd_io::input::Input;
 use mpd_io::output::Output;
 use mpd_io::pty::{self, Mode, Pty, RawTerminal, Settings};
 use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
-use mpd_io::terminal;
 use mpd_io::watch::watch;
+use mpd_io::{adopt_inherited, terminal};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg, raise};
 use nix::unistd::{Pid, getpgid};

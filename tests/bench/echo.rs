@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mpd_io::console::{Console, PATIENCE};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest};
+use mpd_wire::message::{ConsoleReply, RingRequest};
 
 /// Bytes of a message: those of a sealed lap.
 const MESSAGE: usize = 128;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mpd_proto::message::{Greeting, RingMessage};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{Greeting, RingMessage};
 
 use crate::naive::{self, Bytes32, Secrets};
 

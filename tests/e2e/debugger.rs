@@ -6,10 +6,11 @@ mod session;
 
 use std::path::PathBuf;
 
-use mpd_proto::stdio::leaf::Record;
-use mpd_proto::stdio::merge::Merger;
-use mpd_proto::{RankSet, Time};
+use mpd_machine::Time;
+use mpd_stdio::leaf::Record;
+use mpd_stdio::merge::Merger;
 use mpd_tests::surroundings::{setting, tell};
+use mpd_wire::RankSet;
 
 use crate::mpi::{Library, libraries};
 use crate::pty::Terminal;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 
 use mpd_io::conn::{Conn, Filled};
-use mpd_proto::message::ManagerOrder;
+use mpd_wire::message::ManagerOrder;
 
 use crate::attacker::{Claim, JOB_LINK, M2, connect, key_in, rest};
 use crate::manager::{KEY, MANAGER, Orphaned, order};

@@ -1,9 +1,9 @@
 //! Jobs of the ring: listed, killed and signalled by way of any daemon.
 
-use mpd_proto::message::{
+use mpd_wire::RankSet;
+use mpd_wire::message::{
     ConsoleReply, HostedPart, JobRef, ManagerOrder, ManagerReport, RankRun, RingRequest,
 };
-use mpd_proto::rankset::RankSet;
 
 use crate::manager::{Orphaned, order};
 use crate::members::Members;

@@ -33,7 +33,7 @@ mod members;
 mod mpi;
 mod mpir;
 #[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
-#[path = "../../mpd-proto/tests/channel/naive.rs"]
+#[path = "../../libs/channel/tests/channel/naive.rs"]
 mod naive;
 mod on_crash;
 mod options;

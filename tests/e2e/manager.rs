@@ -6,11 +6,10 @@ use std::os::unix::net::UnixStream;
 
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
-use mpd_proto::JobId;
-use mpd_proto::frame;
-use mpd_proto::job::{Cookie, JobKey};
-use mpd_proto::message::{JobRecord, ManagerOrder, Opening, VERSION};
-use mpd_proto::ring::Instance;
+use mpd_job::record::JobRecord;
+use mpd_wire::job::{Cookie, JobKey};
+use mpd_wire::message::{ManagerOrder, Opening, VERSION};
+use mpd_wire::{Instance, JobId, frame};
 
 use crate::members::{Member, Members};
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, Happening, HostedPart, MemberView, Opening, RingRequest};
-use mpd_proto::message::{RingView, VERSION};
-use mpd_proto::ring::{DaemonName, Standing};
+use mpd_wire::message::{
+    ConsoleReply, Happening, HostedPart, MemberView, Opening, RingRequest, RingView, VERSION,
+};
+use mpd_wire::{DaemonName, Standing};
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};

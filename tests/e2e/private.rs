@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use mpd_proto::frame;
-use mpd_proto::message::{Opening, RingRequest, VERSION};
 use mpd_tests::surroundings::setting;
+use mpd_wire::frame;
+use mpd_wire::message::{Opening, RingRequest, VERSION};
 use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
@@ -244,7 +244,7 @@ fn another_user_gets_no_answer_from_a_private_ring() {
     let mut request = Vec::new();
     let opening = Opening::Ring { version: VERSION, request: RingRequest::Jobs };
     frame::encode_message(&opening, &mut request);
-    let request = mpd_proto::hex::encode(&request);
+    let request = mpd_wire::hex::encode(&request);
     let ask = |user: &str| {
         let run = suite.as_self(suite.program("t-run")).arg(user).directory("/");
         let socket = socket.to_str().expect("a path");

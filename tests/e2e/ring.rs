@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use mpd_proto::message::{ConsoleReply, RingRequest};
-use mpd_proto::ring::{DaemonName, Standing};
 use mpd_tests::random::Random;
+use mpd_wire::message::{ConsoleReply, RingRequest};
+use mpd_wire::{DaemonName, Standing};
 use nix::sys::signal::Signal;
 
 use crate::attacker::key_in;

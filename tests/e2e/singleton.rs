@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, TcpListener};
 use std::os::unix::fs::symlink;
 
-use mpd_proto::message::RingRequest;
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::RingRequest;
 use nix::sys::signal::Signal;
 
 use crate::members::Members;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use mpd_io::console::Console;
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
-use mpd_proto::ring::Standing;
 use mpd_tests::surroundings::{program, setting, skip, tell};
 use mpd_tests::waiting::{comes_true, comes_true_slowly};
+use mpd_wire::Standing;
+use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
 use nix::fcntl::{Flock, FlockArg};
 
 /// How long anything may take before it counts as never.

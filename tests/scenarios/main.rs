@@ -24,7 +24,8 @@ mod world;
 use std::fmt::Write;
 use std::path::Path;
 
-use mpd_proto::ring::{DaemonName, Input};
+use mpd_ring::Input;
+use mpd_wire::DaemonName;
 
 use crate::world::{SECOND, Start, World};
 

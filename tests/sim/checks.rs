@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::message::ScatterId;
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{
-    DaemonName, Instance, MAX_CANDIDATES, Output, Publication, RequestId, Ring, Standing,
-};
+use mpd_machine::Pump;
+use mpd_ring::{MAX_CANDIDATES, Output, Publication, RequestId, Ring};
+use mpd_wire::message::ScatterId;
+use mpd_wire::{DaemonName, Instance, Standing};
 
 use crate::names::{Published, names_agree};
 use crate::world::{SECOND, World};

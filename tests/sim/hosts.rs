@@ -1,7 +1,8 @@
 //! What may be done to a host: its daemon starts, is killed, is frozen; its power fails.
 
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{Address, Instance, Ring, RingConfig, Seed};
+use mpd_machine::Pump;
+use mpd_ring::{Ring, RingConfig, Seed};
+use mpd_wire::{Address, Instance};
 
 use crate::world::{Happening, MS, Start, World};
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::ring::{Claim, Input, Output, Publication, RequestId};
+use mpd_ring::{Input, Output, Publication, RequestId};
+use mpd_wire::names::Claim;
 
 use crate::world::World;
 

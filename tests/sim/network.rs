@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use mpd_proto::message::RingMessage;
-use mpd_proto::ring::{DialFailure, Input, Instance, LinkId, Purpose, Token};
+use mpd_ring::{DialFailure, Input, LinkId, Purpose, Token};
+use mpd_wire::Instance;
+use mpd_wire::message::RingMessage;
 
 use crate::world::{Happening, SECOND, World};
 
@@ -209,7 +210,7 @@ impl World {
     }
 
     /// The dialer as it was when it proved itself; it may be another by now.
-    fn proved_peer(&self, id: u64, host: usize) -> mpd_proto::ring::Peer {
+    fn proved_peer(&self, id: u64, host: usize) -> mpd_ring::Peer {
         let mut peer = self.peer(host);
         let life = self.connections.get(&id).map(|connection| connection.lives[0]);
         if life != Some(self.hosts[host].life) {

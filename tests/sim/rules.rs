@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mpd_proto::ring::{DaemonName, Input, Rules, Standing};
+use mpd_ring::{Input, Rules};
+use mpd_wire::{DaemonName, Standing};
 
 use crate::checks;
 use crate::world::{SECOND, Start, World};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use mpd_proto::ring::Input;
+use mpd_ring::Input;
 
 use crate::checks;
 use crate::world::{Happening, MS, SECOND, Start, World};

@@ -1,6 +1,7 @@
 //! What happened, as lines for people and as a fingerprint for comparison.
 
-use mpd_proto::ring::{DaemonName, Event, Input, Output, Publication};
+use mpd_ring::{Event, Input, Output, Publication};
+use mpd_wire::DaemonName;
 
 /// Collects lines if asked to, and always the fingerprint.
 #[derive(Debug)]

@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::message::{Payload, ScatterId};
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{
-    Address, Claim, DaemonName, DialFailure, Input, Instance, LinkId, Output, Peer, Purpose,
-    RequestId, Ring, Rules, Timing, Token,
+use mpd_machine::{Pump, Time};
+use mpd_ring::{
+    DialFailure, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, Rules, Timing, Token,
 };
-use mpd_proto::{JobId, Time};
 use mpd_tests::random::Random;
+use mpd_wire::message::{Payload, ScatterId};
+use mpd_wire::names::Claim;
+use mpd_wire::{Address, DaemonName, Instance, JobId};
 
 use crate::checks::Watch;
 use crate::network::{Connection, Packet};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mpd_proto::Time;
+use mpd_machine::Time;
 
 use crate::daemon::throttle::Throttle;
 

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use mpd_io::listed::Listed;
-use mpd_proto::job::JobSpec;
-use mpd_proto::message::{ConsoleReply, JobRef, ManagerOrder, Opening, OrderAnswer, RingRequest};
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{JobId, Time};
+use mpd_machine::Time;
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{ConsoleReply, JobRef, ManagerOrder, Opening, OrderAnswer, RingRequest};
+use mpd_wire::{DaemonName, JobId};
 
 use crate::daemon::door::Door;
 use crate::daemon::jobs::Jobs;
@@ -156,14 +156,14 @@ fn refused(problem: &str) -> ConsoleReply {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::message::VERSION;
+    use mpd_wire::message::VERSION;
 
     use super::*;
 
     #[test]
     fn a_guest_may_list_signal_kill_switch_input_and_submit_and_nothing_else() {
         let job = || JobRef::Private(1);
-        let ranks = mpd_proto::RankSet::all();
+        let ranks = mpd_wire::RankSet::all();
         let ring = |request| Opening::Ring { version: VERSION, request };
         let fine = [
             ring(RingRequest::Jobs),

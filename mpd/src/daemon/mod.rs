@@ -31,7 +31,7 @@ use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, oom, priority, tree};
-use mpd_proto::Time;
+use mpd_machine::Time;
 use nix::fcntl::Flock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -135,7 +135,7 @@ impl Daemon {
     fn start(cli: &Cli) -> Result<Self> {
         let host = mpd_io::rundir::host_name();
         let name = cli.name.clone().unwrap_or_else(|| host.clone());
-        if !mpd_proto::id::is_daemon_name(&name) {
+        if !mpd_wire::is_daemon_name(&name) {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
         }
         let rundir = cli.rundir()?;

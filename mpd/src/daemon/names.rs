@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use mpd_proto::message::{NameAnswer, NameWish};
-use mpd_proto::ring::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
-use mpd_proto::{JobId, Time};
+use mpd_machine::Time;
+use mpd_wire::JobId;
+use mpd_wire::message::{NameAnswer, NameWish};
+use mpd_wire::names::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
 
 use crate::daemon::jobs::{Jobs, Wish};
 use crate::daemon::membership::Errand;

@@ -12,10 +12,11 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::clock::wall;
 use mpd_io::conn::{Conn, Filled};
-use mpd_proto::frame::{self, Kind};
-use mpd_proto::job::{JobSpec, MAX_SPEC, Notice};
-use mpd_proto::message::{ConsoleReply, ManagerReport, Opening, Phase, RingRequest, Span, VERSION};
-use mpd_proto::{JobId, Time};
+use mpd_machine::Time;
+use mpd_wire::frame::Kind;
+use mpd_wire::job::{JobSpec, MAX_SPEC, Notice};
+use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, Phase, RingRequest, Span, VERSION};
+use mpd_wire::{JobId, frame};
 use nix::unistd::geteuid;
 
 use crate::daemon::guests;

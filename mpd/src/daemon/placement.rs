@@ -3,13 +3,12 @@
 
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
-use mpd_proto::RankSet;
-use mpd_proto::frame;
-use mpd_proto::job::{JobSpec, Notice, Share, Shares};
-use mpd_proto::message::Placing;
-use mpd_proto::placement::spawn::{SpawnPlaced, SpawnWish, place_spawn};
-use mpd_proto::placement::{Candidate, PlacedHost, place};
-use mpd_proto::ring::{DaemonName, Instance, Record, Ring, Standing};
+use mpd_placement::spawn::{SpawnPlaced, place_spawn};
+use mpd_placement::{Candidate, PlacedHost, place};
+use mpd_ring::Ring;
+use mpd_wire::job::{JobSpec, Notice, Share, Shares, SpawnWish};
+use mpd_wire::message::Placing;
+use mpd_wire::{DaemonName, Instance, RankSet, Record, Standing, frame};
 
 /// Lines that a user would still read.
 const MAX_NOTICES: usize = 50;

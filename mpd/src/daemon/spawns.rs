@@ -1,6 +1,6 @@
 //! What a job wants for processes that its ranks spawn where there is no ring: this host is all there is.
 
-use mpd_proto::message::ManagerOrder;
+use mpd_wire::message::ManagerOrder;
 
 use crate::daemon::jobs::{Jobs, Spawn};
 use crate::daemon::membership::{Errand, errands_of_missing};
@@ -30,16 +30,14 @@ fn answers(name: &str, spawn: Spawn) -> Vec<Errand> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::RankSet;
-    use mpd_proto::job::{Cookie, JobKey, Share, Shares};
-    use mpd_proto::message::{Launch, Placing};
-    use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
-    use mpd_proto::ring::{DaemonName, Instance};
+    use mpd_wire::job::{Cookie, JobKey, Share, Shares, SpawnBlock, SpawnPolicy, SpawnWish};
+    use mpd_wire::message::{Launch, Placing};
+    use mpd_wire::{DaemonName, Instance, RankSet};
 
     use super::*;
 
     fn wish(hosts: &[&str]) -> SpawnWish {
-        let host = |name: &&str| mpd_proto::job::HostWish { name: (*name).into(), slots: None };
+        let host = |name: &&str| mpd_wire::job::HostWish { name: (*name).into(), slots: None };
         let hosts = (!hosts.is_empty()).then(|| hosts.iter().map(host).collect());
         SpawnWish {
             blocks: vec![SpawnBlock { size: 3, hosts, policy: None }],

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::console::{Console, PATIENCE};
-use mpd_proto::message::{ConsoleReply, JobSummary, Opening, VERSION};
+use mpd_wire::message::{ConsoleReply, JobSummary, Opening, VERSION};
 use serde::Serialize;
 
 use crate::cli::Cli;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use log::Level;
-use mpd_proto::Time;
+use mpd_machine::Time;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

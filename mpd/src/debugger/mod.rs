@@ -1,5 +1,5 @@
 //! The driver of one rank's gdb, a process of its own in the rank's place. All decisions are
-//! `mpd_proto::debug::driver`'s; here are the descriptors.
+//! `mpd_debug::driver`'s; here are the descriptors.
 //!
 //! One loop over `poll`. What the console does not take stays with us up to a bound, then with gdb and
 //! the program, which wait.
@@ -17,14 +17,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::adopt_inherited;
+use mpd_debug::driver::{Driver, Input, Output, Setup};
 use mpd_io::clock::Clock;
 use mpd_io::outgoing::Outgoing;
 use mpd_io::output::Output as Stream;
 use mpd_io::passing::{self, Passed};
-use mpd_io::plain_terminal;
 use mpd_io::signals::{self, Signals};
-use mpd_proto::debug::driver::{Driver, Input, Output, Setup};
+use mpd_io::{adopt_inherited, plain_terminal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;

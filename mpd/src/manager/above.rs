@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mio::Events;
-use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::{Down, Phase};
+use mpd_wire::job::MAX_SPEC;
+use mpd_wire::message::{Down, Phase};
 
 use super::Means;
 use super::branches::{End, News};

@@ -14,10 +14,10 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_io::adopt_inherited;
 use mpd_io::pidfd::Pidfd;
-use mpd_proto::Rank;
-use mpd_proto::job::{Failure, JobSpec, RankEnd};
-use mpd_proto::manager::Input;
-use mpd_proto::message::Phase;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, JobSpec, RankEnd};
+use mpd_wire::message::Phase;
 
 use super::clients::{Client, End};
 use super::{ADOPTED, Process};

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
-use mpd_proto::Rank;
-use mpd_proto::manager::Input;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
 use nix::unistd::Pid;
 
 use super::clients::Client;

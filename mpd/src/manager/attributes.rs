@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use mpd_proto::Rank;
-use mpd_proto::manager::Input;
-use mpd_proto::message::Phase as Part;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::message::Phase as Part;
 use pmi_proto::{Answer, NodeAttributes, Ticket};
 
 use super::Process;

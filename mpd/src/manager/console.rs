@@ -6,8 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Result;
 use mpd_io::conn::{Conn, Filled};
-use mpd_proto::frame::{self, Kind};
-use mpd_proto::message::{JobInput, JobNews};
+use mpd_wire::frame;
+use mpd_wire::frame::Kind;
+use mpd_wire::message::{JobInput, JobNews};
 
 /// Something the console sent.
 #[derive(Debug)]

@@ -7,19 +7,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_channel::hello::HELLO;
 use mpd_io::adopt_inherited;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
-use mpd_proto::channel::hello::HELLO;
-use mpd_proto::frame::{self, Kind};
-use mpd_proto::hex;
-use mpd_proto::job::MAX_SPEC;
-use mpd_proto::message::{
+use mpd_wire::frame::Kind;
+use mpd_wire::job::MAX_SPEC;
+use mpd_wire::message::{
     ConsoleReply, ManagerOrder, ManagerReport, NameAnswer, Opening, Placing, Span, StartJob,
     VERSION,
 };
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{JobId, RankSet};
+use mpd_wire::{DaemonName, JobId, RankSet, frame, hex};
 
 use super::DAEMON;
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use mpd_io::signals::takes_effect;
 use mpd_io::tree::{self, Dead, Stopped};
-use mpd_proto::Time;
-use mpd_proto::job::RankEnd;
-use mpd_proto::manager::Input;
-use mpd_proto::message::Phase;
+use mpd_job::manager::Input;
+use mpd_machine::Time;
+use mpd_wire::job::RankEnd;
+use mpd_wire::message::Phase;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid};
 

@@ -5,10 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 
 use mpd_io::passing::pass;
-use mpd_proto::manager::Input;
-use mpd_proto::message::MAX_DEBUG_LINE;
-use mpd_proto::stdio::Stream;
-use mpd_proto::{Rank, RankSet};
+use mpd_job::manager::Input;
+use mpd_wire::message::MAX_DEBUG_LINE;
+use mpd_wire::{Rank, RankSet, Stream};
 use pmi_proto::Session;
 
 use super::clients::{Client, Pmi};

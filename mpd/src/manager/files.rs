@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use mpd_proto::Rank;
-use mpd_proto::stdio::Stream;
+use mpd_wire::{Rank, Stream};
 
 /// An output stream of a rank, for which a file is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]

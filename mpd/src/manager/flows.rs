@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::RankSet;
-use mpd_proto::job::{MAX_RANKS_EVER, Shares};
-use mpd_proto::message::TREE_WINDOW;
-use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::inflow::Inflow;
+use mpd_stdio::inflow::Inflow;
+use mpd_wire::job::{MAX_RANKS_EVER, Shares};
+use mpd_wire::message::TREE_WINDOW;
+use mpd_wire::{RankSet, Stream};
 
 /// All flows of this manager.
 #[derive(Debug)]

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use mpd_io::ipc::keys_in_use;
 use mpd_io::made::Made;
 use mpd_io::random;
-use mpd_proto::Rank;
-use mpd_proto::job::JobSpec;
-use mpd_proto::message::Note;
-use mpd_proto::placement::{Group, GroupKey, group_of};
+use mpd_job::record::Note;
+use mpd_wire::Rank;
+use mpd_wire::job::{Group, GroupKey, JobSpec, group_of};
 
 use crate::notes::Notes;
 

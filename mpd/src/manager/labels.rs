@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mpd_proto::Rank;
-use mpd_proto::job::World;
+use mpd_wire::Rank;
+use mpd_wire::job::World;
 
 /// Worlds that have ended and whose labels are still known: what their ranks wrote last may be under way.
 const MAX_ENDED: usize = 1024;

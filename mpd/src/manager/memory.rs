@@ -1,9 +1,9 @@
 //! What happens when the host runs out of memory: ranks go first, and the user is told.
 
 use mpd_io::oom;
-use mpd_proto::Rank;
-use mpd_proto::job::RankEnd;
-use mpd_proto::manager::Input;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::job::RankEnd;
 use nix::unistd::Pid;
 
 use super::Process;

@@ -1,4 +1,4 @@
-//! The manager process: one job on one host. One loop; all decisions are `mpd_proto::manager`'s.
+//! The manager process: one job on one host. One loop; all decisions are `mpd_job::manager`'s.
 //!
 //! | module | owns |
 //! |---|---|
@@ -70,19 +70,18 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
-use mpd_io::oom;
 use mpd_io::signals::Signals;
-use mpd_proto::job::{Failure, JobSpec};
-use mpd_proto::joblink::Timing;
-use mpd_proto::manager::{self, Input, Manager};
-use mpd_proto::message::{ManagerReport, Phase, StartJob};
-use mpd_proto::pump::Pump;
-use mpd_proto::stdio::feed::Feed;
-use mpd_proto::timers::Timers;
-use mpd_proto::{Rank, Time};
+use mpd_io::{adopt_inherited, oom};
+use mpd_job::joblink::Timing;
+use mpd_job::manager;
+use mpd_job::manager::{Input, Manager};
+use mpd_machine::{Pump, Time, Timers};
+use mpd_stdio::feed::Feed;
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, JobSpec};
+use mpd_wire::message::{ManagerReport, Phase, StartJob};
 use nix::unistd::Pid;
 
 use self::adopted::Adoption;
@@ -223,7 +222,7 @@ struct Process {
     names: Names,
     timers: Timers<Timer>,
     /// Sources that may be read now.
-    runnable: VecDeque<(Rank, mpd_proto::stdio::Stream)>,
+    runnable: VecDeque<(Rank, mpd_wire::Stream)>,
     /// PMI connections with something unread.
     talking: VecDeque<Rank>,
     /// PMI connections with answers to write.
@@ -312,7 +311,7 @@ impl Means {
             below.into_iter().any(|place| self.branches.awaits(branches::End::Child(place)));
         let cgroup = order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok());
         perform::forget(order, cgroup);
-        let code = mpd_proto::job::exit::SUITE;
+        let code = mpd_wire::job::exit::SUITE;
         self.daemon.report(&ManagerReport::Ended { code, unlinked });
         self.daemon.flush();
         ExitCode::SUCCESS
@@ -462,7 +461,7 @@ impl Process {
             }
             self.turn();
         }
-        let code = self.over.unwrap_or(mpd_proto::job::exit::SUITE);
+        let code = self.over.unwrap_or(mpd_wire::job::exit::SUITE);
         self.daemon.report(&ManagerReport::Ended { code, unlinked: self.unlinked });
         self.daemon.flush();
         Ok(ExitCode::SUCCESS)

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mpd_proto::manager::Input;
-use mpd_proto::message::{ManagerReport, NameAnswer, NameWish};
-use mpd_proto::ring::NameKey;
-use mpd_proto::{JobId, Time};
+use mpd_job::manager::Input;
+use mpd_machine::Time;
+use mpd_wire::JobId;
+use mpd_wire::message::{ManagerReport, NameAnswer, NameWish};
+use mpd_wire::names::NameKey;
 use pmi_proto::Answer;
 
 use super::attributes::Asker;
@@ -288,7 +289,7 @@ fn name_of(wish: &NameWish) -> &String {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::Rank;
+    use mpd_wire::Rank;
     use pmi_proto::Ticket;
 
     use super::*;

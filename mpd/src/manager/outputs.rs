@@ -12,12 +12,12 @@ use mio::{Interest, Registry, Token};
 use mpd_io::logging::plain;
 use mpd_io::output::Output;
 use mpd_io::watch::watch;
-use mpd_proto::job::{JobSpec, OutputSpec};
-use mpd_proto::message::{StartJob, TREE_WINDOW};
-use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::hostlabel::HostLabels;
-use mpd_proto::stdio::record::Item;
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_machine::Time;
+use mpd_stdio::hostlabel::HostLabels;
+use mpd_stdio::record::Item;
+use mpd_wire::job::{JobSpec, OutputSpec};
+use mpd_wire::message::{StartJob, TREE_WINDOW};
+use mpd_wire::{Rank, RankSet, Stream};
 
 use super::files::{Files, Wanted};
 use super::sink::{Sink, alone};

@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use mpd_io::cgroup::Cgroup;
-use mpd_io::priority;
 use mpd_io::rundir::RunDir;
-use mpd_io::tree;
-use mpd_proto::job::{Failure, Notice, RankEnd, World, exit};
-use mpd_proto::manager::{Input, Output};
-use mpd_proto::message::{Down, JobNews, MAX_RUN, Phase, StartJob};
-use mpd_proto::placement::rank_map;
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{Rank, RankSet};
+use mpd_io::{priority, tree};
+use mpd_job::manager::{Input, Output};
+use mpd_placement::rank_map;
+use mpd_wire::job::{Failure, Notice, RankEnd, World, exit};
+use mpd_wire::message::{Down, JobNews, MAX_RUN, Phase, StartJob};
+use mpd_wire::{DaemonName, Rank, RankSet};
 
 use super::branches::End;
 use super::deadly::Whom;

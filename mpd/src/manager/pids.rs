@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mpd_proto::Rank;
-use mpd_proto::job::World;
+use mpd_wire::Rank;
+use mpd_wire::job::World;
 
 /// Process ids by rank. Managers that are not the root know none.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mpd_proto::Rank;
-use mpd_proto::manager::Input;
-use mpd_proto::message::{NameWish, Phase as Part};
-use mpd_proto::ring::NameKey;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::message::{NameWish, Phase as Part};
+use mpd_wire::names::NameKey;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Ticket};
 
 use super::clients::{Client, Heard};

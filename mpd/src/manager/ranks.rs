@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use mpd_proto::Rank;
+use mpd_wire::Rank;
 
 use super::clients::{Client, End, TOKENS};
 

@@ -1,7 +1,7 @@
 //! What the daemon is told of the ranks here, for those who list jobs.
 
-use mpd_proto::message::{MAX_RUN, ManagerReport, RankRun};
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
+use mpd_wire::{Rank, RankSet};
 
 use super::Process;
 use super::clients::Client;

@@ -7,16 +7,17 @@ use std::rc::Rc;
 
 use mpd_io::logging::plain;
 use mpd_io::output::Output;
-use mpd_proto::job::OutputSpec;
-use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::format::{self, Formatter};
-use mpd_proto::stdio::gate::Gate;
-use mpd_proto::stdio::hostlabel::HostLabels;
-use mpd_proto::stdio::leaf::Record;
-use mpd_proto::stdio::merge::{self, Merger};
-use mpd_proto::stdio::record::Item;
-use mpd_proto::stdio::uplink::Uplink;
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_machine::Time;
+use mpd_stdio::format::Formatter;
+use mpd_stdio::gate::Gate;
+use mpd_stdio::hostlabel::HostLabels;
+use mpd_stdio::leaf::Record;
+use mpd_stdio::merge::Merger;
+use mpd_stdio::record::Item;
+use mpd_stdio::uplink::Uplink;
+use mpd_stdio::{format, merge};
+use mpd_wire::job::OutputSpec;
+use mpd_wire::{Rank, RankSet, Stream};
 
 /// Bytes already written that the queue may still hold.
 const COMPACT_AT: usize = 256 * 1024;

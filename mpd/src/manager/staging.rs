@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use mpd_io::digest::{Hasher, Hashing};
 use mpd_io::locate;
 use mpd_io::logging::plain;
-use mpd_proto::Rank;
-use mpd_proto::job::{Digest, Failure};
-use mpd_proto::manager::Input;
-use mpd_proto::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::job::{Digest, Failure};
+use mpd_wire::message::{Class, Down, MAX_PRELOADS, Phase, Preload, TreeKind, Up};
 
 use super::Process;
 use super::branches::{End, News};

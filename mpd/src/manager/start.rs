@@ -8,11 +8,10 @@ use std::path::Path;
 use mpd_io::locate;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
-use mpd_proto::Rank;
-use mpd_proto::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
-use mpd_proto::message::StartJob;
-use mpd_proto::placement::binding::Bindings;
-use mpd_proto::placement::group_of;
+use mpd_placement::binding::Bindings;
+use mpd_wire::Rank;
+use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit, group_of};
+use mpd_wire::message::StartJob;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 

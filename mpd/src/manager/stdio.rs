@@ -9,17 +9,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Result;
-use mpd_proto::job::{JobSpec, LabelFormat, OutputSpec, Parts, World};
-use mpd_proto::manager::Input;
-use mpd_proto::message::{JobInput, JobNews, StartJob, TreeKind, Up};
-use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::feed::{Feed, Receiver, WINDOW};
-use mpd_proto::stdio::hostlabel::HostLabels;
-use mpd_proto::stdio::inflow::Inflow;
-use mpd_proto::stdio::input::Stdin;
-use mpd_proto::stdio::leaf::Writer;
-use mpd_proto::stdio::record::Item;
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_job::manager::Input;
+use mpd_machine::Time;
+use mpd_stdio::feed::{Feed, Receiver, WINDOW};
+use mpd_stdio::hostlabel::HostLabels;
+use mpd_stdio::inflow::Inflow;
+use mpd_stdio::input::Stdin;
+use mpd_stdio::leaf::Writer;
+use mpd_stdio::record::Item;
+use mpd_wire::job::{JobSpec, LabelFormat, OutputSpec, Parts, World};
+use mpd_wire::message::{JobInput, JobNews, StartJob, TreeKind, Up};
+use mpd_wire::{Rank, RankSet, Stream};
 
 use super::branches::End;
 use super::clients::{Client, Held};

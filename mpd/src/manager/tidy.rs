@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mpd_io::ipc;
 use mpd_io::leftovers::{clocks, life};
 use mpd_io::logging::plain;
 use mpd_io::made::Made;
 use mpd_io::shm::{self, ShmWatch};
-use mpd_io::tree;
-use mpd_proto::Rank;
-use mpd_proto::job::JobSpec;
-use mpd_proto::leftovers::{self, Known};
-use mpd_proto::message::Note;
+use mpd_io::{ipc, tree};
+use mpd_job::leftovers;
+use mpd_job::leftovers::Known;
+use mpd_job::record::Note;
+use mpd_wire::Rank;
+use mpd_wire::job::JobSpec;
 use nix::unistd::Pid;
 
 use super::groups::Groups;

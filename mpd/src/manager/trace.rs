@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use mpd_io::clock::wall;
-use mpd_proto::message::{Class, Exchange, JobNews, MAX_SPANS, Phase, Span, Up};
-use mpd_proto::{Rank, Time};
+use mpd_machine::Time;
+use mpd_wire::Rank;
+use mpd_wire::message::{Class, Exchange, JobNews, MAX_SPANS, Phase, Span, Up};
 
 use super::branches::End;
 use super::{Process, Timer};

@@ -1,12 +1,10 @@
 //! What this manager says to the one above and those below, and what it hears from them.
 
-use mpd_proto::Rank;
-use mpd_proto::job::Failure;
-use mpd_proto::manager::Input;
-use mpd_proto::message::{Class, Down, TreeKind, Up, pieces};
-use mpd_proto::ring::DaemonName;
-use mpd_proto::stdio::Stream;
-use mpd_proto::stdio::feed::Receiver;
+use mpd_job::manager::Input;
+use mpd_stdio::feed::Receiver;
+use mpd_wire::job::Failure;
+use mpd_wire::message::{Class, Down, TreeKind, Up, pieces};
+use mpd_wire::{DaemonName, Rank, Stream};
 use pmi_proto::pairs::Pieces;
 
 use super::Process;

@@ -5,9 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 
-use mpd_proto::Rank;
-use mpd_proto::job::Crash;
-use mpd_proto::manager::Input;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::job::Crash;
 
 use super::Process;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use mpd_proto::job::JobSpec;
+use mpd_wire::job::JobSpec;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// Where it stands.

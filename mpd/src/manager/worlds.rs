@@ -5,11 +5,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use mpd_io::spawn::Spawn;
-use mpd_proto::Rank;
-use mpd_proto::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
-use mpd_proto::manager::{Input, WorldEnds};
-use mpd_proto::message::{ManagerReport, StartJob};
-use mpd_proto::placement::binding::Bindings;
+use mpd_job::manager::{Input, WorldEnds};
+use mpd_placement::binding::Bindings;
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, JobSpec, Parts, Shares, World as Numbers};
+use mpd_wire::message::{ManagerReport, StartJob};
 use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Facts, Kvs};
 
@@ -275,7 +275,7 @@ impl Process {
             match self.clients.get(rank) {
                 Some(client) => drop(client.signal(libc::SIGKILL)),
                 None => {
-                    let end = mpd_proto::job::RankEnd::NotStarted;
+                    let end = mpd_wire::job::RankEnd::NotStarted;
                     self.post(Input::Exited(rank, end));
                 }
             }

@@ -1,7 +1,7 @@
 //! What is executed for a rank: its program, or something in front of it that starts it.
 
-use mpd_proto::Rank;
-use mpd_proto::job::{Argset, Bytes, Debug, Failure, OnCrash};
+use mpd_wire::Rank;
+use mpd_wire::job::{Argset, Bytes, Debug, Failure, OnCrash};
 
 use super::start::{self, WINDOW_FD, Whose};
 use crate::cli::{CATCHER, HOLDER, WATCHER_NAME};

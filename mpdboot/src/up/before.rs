@@ -5,13 +5,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpd_io::search::{self, is_executable};
-use mpd_io::thishost;
-use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
-use mpd_proto::message::RingView;
+use mpd_io::{keyfile, thishost};
+use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
+use mpd_wire::message::RingView;
 
 use crate::cli::Cli;
 use crate::roster::{Roster, Wishes, choose};

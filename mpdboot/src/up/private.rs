@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use mpd_channel::KeyText;
 use mpd_io::rundir::RunDir;
-use mpd_proto::channel::KeyText;
-use mpd_proto::hosts::{HostEntry, MAX_FILE, parse_file};
+use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file};
 use nix::errno::Errno;
 use nix::unistd::read;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest, RingView};
-use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
+use mpd_wire::{Address, DaemonName, Instance, Standing};
 
 use super::leave;
 use crate::cli::Cli;
@@ -58,7 +58,7 @@ pub(super) fn root(view: &RingView) -> Option<Instance> {
 }
 
 fn live(view: &RingView) -> BTreeSet<&str> {
-    let live = |m: &&mpd_proto::message::MemberView| m.standing == Standing::Live;
+    let live = |m: &&mpd_wire::message::MemberView| m.standing == Standing::Live;
     view.members.iter().filter(live).map(|member| member.name.as_str()).collect()
 }
 

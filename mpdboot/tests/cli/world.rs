@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
-use mpd_proto::frame;
-use mpd_proto::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
-use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
+use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::rundir::RunDir;
 use mpd_io::{addresses, search};
-use mpd_proto::message::RingView;
+use mpd_wire::message::RingView;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{ask, lookup, remote};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mpd_proto::id::is_daemon_name;
+use mpd_wire::is_daemon_name;
 
 use super::Report;
 use super::facts::{DaemonFact, Facts, KeyFact};

@@ -25,7 +25,7 @@ fn run(cli: &CheckCli) -> Result<ExitCode> {
     if let Some(file) = &cli.file {
         names.extend(hosts::read(file)?);
     }
-    if let Some(bad) = names.iter().find(|name| !mpd_proto::hosts::is_host_name(name)) {
+    if let Some(bad) = names.iter().find(|name| !mpd_placement::hosts::is_host_name(name)) {
         bail!("'{bad}' is no host name");
     }
     let ours = judge::report(&Facts::gather(&cli.common.place.rundir()?));

@@ -31,7 +31,7 @@ fn run(cli: &CleanupCli) -> Result<ExitCode> {
 }
 
 fn elsewhere(cli: &CleanupCli, hosts: &[String]) -> Result<Vec<cleanup::Cleaned>> {
-    if let Some(user) = cli.user.as_ref().filter(|user| !mpd_proto::hosts::is_user_name(user)) {
+    if let Some(user) = cli.user.as_ref().filter(|user| !mpd_placement::hosts::is_user_name(user)) {
         bail!("'{user}' is no name of a user");
     }
     let mut words = vec![tool::own_path("mpdcleanup")?, "--json".to_owned()];

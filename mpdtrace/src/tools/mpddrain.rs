@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpd_proto::message::RingRequest;
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::RingRequest;
 use mpdtrace::cli::DrainCli;
 use mpdtrace::{ask, member, tool};
 

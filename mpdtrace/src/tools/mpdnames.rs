@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpd_proto::message::Published;
+use mpd_wire::message::Published;
 use mpdtrace::cli::NamesCli;
 use mpdtrace::{ask, render, tool};
 use serde_json::json;

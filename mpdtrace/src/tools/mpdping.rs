@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use mpd_io::rundir::RunDir;
-use mpd_proto::message::{ConsoleReply, RingRequest};
+use mpd_wire::message::{ConsoleReply, RingRequest};
 use mpdtrace::ask::{self, AskError};
 use mpdtrace::cli::PingCli;
 use mpdtrace::{lookup, ping, render, tool};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mpd_proto::message::RingRequest;
+use mpd_wire::message::RingRequest;
 use mpdtrace::cli::SigjobCli;
 use mpdtrace::{signal, tool};
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mpd_io::console::Console;
-use mpd_proto::message::RingRequest;
+use mpd_wire::message::RingRequest;
 use mpdtrace::cli::WatchCli;
 use mpdtrace::{render, tool, watch};
 

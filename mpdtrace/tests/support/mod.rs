@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use mpd_io::conn::{Conn, Filled};
-use mpd_proto::frame;
-use mpd_proto::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
-use mpd_proto::ring::{Address, DaemonName, Instance, Standing};
+use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
+use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use tempfile::TempDir;
 
 /// What the daemon does on a connection, one after the other; then it closes.

@@ -12,7 +12,7 @@ mod texts;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mpd_proto::job::{Argset, Bytes, Limit};
+use mpd_wire::job::{Argset, Bytes, Limit};
 
 use super::*;
 use crate::ring::RingSize;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::{Registry, Token, Waker};
+use mpd_debug::front::{Front, Input, Output, Settings};
+use mpd_debug::numbers::Numbers;
 use mpd_io::input::Input as Stdin;
-use mpd_proto::Time;
-use mpd_proto::debug::front::{Front, Input, Output, Settings};
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::message::JobInput;
+use mpd_machine::Time;
+use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 
 use super::editor::Event;

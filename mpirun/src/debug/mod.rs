@@ -1,5 +1,5 @@
 //! `mpirun -d`: the terminal's part of the parallel debugger. What is decided is decided by
-//! [`mpd_proto::debug::front::Front`]; here are the options, the user's terminal or files, and the pipes on which the
+//! [`mpd_debug::front::Front`]; here are the options, the user's terminal or files, and the pipes on which the
 //! job's lines come, instead of our own output. `survey` does without a user.
 
 mod desk;
@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mio::{Interest, Registry, Token};
+use mpd_debug::numbers::Numbers;
 use mpd_io::input::Input as Stream;
 use mpd_io::watch::watch;
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::message::JobInput;
-use mpd_proto::{RankSet, Time};
+use mpd_machine::Time;
+use mpd_wire::RankSet;
+use mpd_wire::message::JobInput;
 
 use desk::Desk;
 use survey::Asking;

@@ -1,5 +1,5 @@
 //! `mpirun -stacks`: asks the debuggers of all ranks where these are, and prints it when the debuggers have
-//! left. What is decided is decided by [`mpd_proto::debug::survey::Survey`].
+//! left. What is decided is decided by [`mpd_debug::survey::Survey`].
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mio::{Registry, Token};
-use mpd_proto::Time;
-use mpd_proto::debug::numbers::Numbers;
-use mpd_proto::debug::survey::{Output, Survey};
-use mpd_proto::message::JobInput;
+use mpd_debug::numbers::Numbers;
+use mpd_debug::survey::{Output, Survey};
+use mpd_machine::Time;
+use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 
 use super::pipes::{From, Pipes};

@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mpd_debug::front::Script;
 use mpd_io::logging::plain;
-use mpd_proto::RankSet;
-use mpd_proto::debug::front::Script;
-use mpd_proto::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
-use mpd_proto::message::JobRef;
+use mpd_wire::RankSet;
+use mpd_wire::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
+use mpd_wire::message::JobRef;
 
 use crate::once::Once;
 use crate::options::Key;

@@ -1,6 +1,6 @@
 //! What `mpirun` says and does, step by step.
 
-use mpd_proto::{Rank, RankSet};
+use mpd_wire::{Rank, RankSet};
 
 use super::*;
 use crate::ends::Ended;
@@ -70,7 +70,7 @@ fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
     let mut run = run(2);
     run.settings.hold = true;
     let told_of = |rank: u32| {
-        let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+        let host = mpd_wire::DaemonName::new("h1").unwrap();
         let ranks = [Rank(rank)].into_iter().collect();
         Input::News(JobNews::Processes { host, ranks, pids: vec![100 + rank] })
     };
@@ -81,7 +81,7 @@ fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
 }
 
 fn held(rank: u32) -> Input {
-    let crash = mpd_proto::job::Crash::held(11);
+    let crash = mpd_wire::job::Crash::held(11);
     Input::News(JobNews::Crashed { rank: Rank(rank), crash })
 }
 
@@ -90,7 +90,7 @@ fn the_debugger_opens_at_crashed_ranks_and_what_is_held_dies_when_it_is_left() {
     let mut run = run(1);
     assert_eq!(told(&mut run, held(0)), []);
     assert_eq!(run.poll_timeout(), None, "the ring does not know the rank yet");
-    let host = mpd_proto::ring::DaemonName::new("h1").unwrap();
+    let host = mpd_wire::DaemonName::new("h1").unwrap();
     let ranks = RankSet::below(1);
     let processes = JobNews::Processes { host, ranks: ranks.clone(), pids: vec![7] };
     told(&mut run, Input::News(processes));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mpd_proto::message::{ConsoleReply, RingRequest};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{ConsoleReply, RingRequest};
 
 use crate::across::{ring, roomy};
 use crate::members::Members;

@@ -154,7 +154,7 @@ fn killing_any_daemon_ends_no_job_and_its_successor_knows_them() {
 
 #[test]
 fn an_adopted_job_is_killed_by_way_of_any_daemon() {
-    use mpd_proto::message::{ConsoleReply, JobRef, RingRequest};
+    use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
     let ring = ring();
     let (_recorders, job) = ring.recorders(8, &[], "d");
     for index in 1..=2 {

@@ -2,11 +2,9 @@
 //! further hosts. The manager is played by the test.
 
 use mpd_io::conn::Conn;
-use mpd_proto::RankSet;
-use mpd_proto::job::{Cookie, JobKey, Share, Shares};
-use mpd_proto::message::{Launch, ManagerOrder, ManagerReport, Placing};
-use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
-use mpd_proto::ring::{DaemonName, Instance};
+use mpd_wire::job::{Cookie, JobKey, Share, Shares, SpawnBlock, SpawnPolicy, SpawnWish};
+use mpd_wire::message::{Launch, ManagerOrder, ManagerReport, Placing};
+use mpd_wire::{DaemonName, Instance, RankSet};
 
 use crate::manager::{KEY, MANAGER, Orphaned, order};
 use crate::run::wait_until;

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpd_proto::message::{ConsoleReply, Lap, RingMessage, RingRequest};
-use mpd_proto::ring::{DaemonName, Instance};
 use mpd_tests::random::Random;
+use mpd_wire::message::{ConsoleReply, Lap, RingMessage, RingRequest};
+use mpd_wire::{DaemonName, Instance};
 use nix::sys::signal::Signal;
 
 use crate::attacker::{Claim, Guest, JOIN, RING, answer_to, connect, idle, one_idle, text};
@@ -292,8 +292,8 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut catching = BTreeSet::new();
     let mut directories = Vec::new();
-    for name in ["mpd", "mpd-io", "mpd-proto", "mpirun", "mpdboot", "mpdtrace", "pmi-proto"] {
-        directories.push(root.join(name).join("src"));
+    for name in ["mpd", "libs", "mpirun", "mpdboot", "mpdtrace", "pmi-proto"] {
+        directories.push(root.join(name));
     }
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -310,9 +310,9 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
         }
     }
     // The first hands on to a pipe; the second sets defaults between fork and exec.
-    let known = ["mpd-io/src/raw.rs", "mpd-io/src/signals.rs"].map(str::to_owned);
+    let known = ["libs/io/src/raw.rs", "libs/io/src/signals.rs"].map(str::to_owned);
     assert_eq!(catching, BTreeSet::from(known));
-    let raw = std::fs::read_to_string(root.join("mpd-io/src/raw.rs")).expect("it is there");
+    let raw = std::fs::read_to_string(root.join("libs/io/src/raw.rs")).expect("it is there");
     let set: Vec<_> = raw.lines().filter(|line| line.contains("sigaction")).collect();
     assert!(set.iter().all(|line| line.contains("default")), "a handler of its own: {set:?}");
 }

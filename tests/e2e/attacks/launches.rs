@@ -2,10 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
-use mpd_proto::RankSet;
-use mpd_proto::job::{Cookie, JobKey, Share, Shares};
-use mpd_proto::message::{Launch, ManagerOrder, ManagerReport};
-use mpd_proto::ring::{DaemonName, Instance};
+use mpd_wire::job::{Cookie, JobKey, Share, Shares};
+use mpd_wire::message::{Launch, ManagerOrder, ManagerReport};
+use mpd_wire::{DaemonName, Instance, RankSet};
 use nix::sys::signal::Signal;
 
 use crate::manager::{KEY, MANAGER, Orphaned, order};

@@ -11,8 +11,8 @@ mod secrets;
 
 use std::net::SocketAddr;
 
-use mpd_proto::message::{RingMessage, RingRequest};
-use mpd_proto::ring::{DaemonName, Instance, Record, Standing};
+use mpd_wire::message::{RingMessage, RingRequest};
+use mpd_wire::{DaemonName, Instance, Record, Standing};
 
 use crate::attacker::{Claim, Guest, JOIN, key_in, text};
 use crate::members::Members;

@@ -1,7 +1,7 @@
 //! A holder of the key that is no member of the ring.
 
-use mpd_proto::message::{Gathered, Order, Payload, RingMessage, RingRequest, Scatter, ScatterId};
-use mpd_proto::ring::{Address, DaemonName, Instance, Record, Seat, Standing};
+use mpd_wire::message::{Gathered, Order, Payload, RingMessage, RingRequest, Scatter, ScatterId};
+use mpd_wire::{Address, DaemonName, Instance, Record, Seat, Standing};
 
 use crate::attacker::{CHORD, Guest, JOIN, PROBE, RING, text};
 use crate::attacks::Target;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpd_proto::message::Payload;
+use mpd_wire::message::Payload;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 

@@ -39,8 +39,8 @@ fn a_hundred_thousand_lines_of_each_rank_come_whole_and_in_order() {
         let mut next = 0;
         for line in shown.lines() {
             let Some((label, text)) = line.split_once(": line ") else { continue };
-            let ranks: mpd_proto::RankSet = label.parse().expect("ranks");
-            if ranks.contains(mpd_proto::Rank(rank)) {
+            let ranks: mpd_wire::RankSet = label.parse().expect("ranks");
+            if ranks.contains(mpd_wire::Rank(rank)) {
                 assert_eq!(text, next.to_string(), "of rank {rank}");
                 next += 1;
             }

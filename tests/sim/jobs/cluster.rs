@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_proto::job::{Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
-use mpd_proto::manager::{Config, Input, Manager, Output, WorldPlan};
-use mpd_proto::message::{Down, Up};
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{DaemonName, Instance};
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_job::manager::{Config, Input, Manager, Output, WorldPlan};
+use mpd_machine::{Pump, Time};
+use mpd_wire::job::{Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
+use mpd_wire::message::{Down, Up};
+use mpd_wire::{DaemonName, Instance, Rank, RankSet};
 
 use mpd_tests::random::Random;
 

@@ -6,9 +6,8 @@
 pub(crate) mod cluster;
 mod sweep;
 
-use mpd_proto::RankSet;
-use mpd_proto::job::{Share, Shares};
-use mpd_proto::ring::{DaemonName, Instance};
+use mpd_wire::job::{Share, Shares};
+use mpd_wire::{DaemonName, Instance, RankSet};
 
 const SIGHUP: u8 = 1;
 const SIGINT: u8 = 2;

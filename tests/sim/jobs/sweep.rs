@@ -6,10 +6,10 @@
 use super::cluster::{Cluster, Fault, Pmi, WorldFault};
 use super::{SIGTERM, name};
 use crate::sweep::number;
-use mpd_proto::Rank;
-use mpd_proto::job::{Failure, OnFailure, RankEnd};
-use mpd_proto::manager::Input;
+use mpd_job::manager::Input;
 use mpd_tests::random::Random;
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, OnFailure, RankEnd};
 
 /// More than any schedule takes.
 const MAX_STEPS: usize = 100_000;

@@ -1,8 +1,8 @@
 //! What runs here, in pages that fit an answer to the ring. Pure.
 
-use mpd_proto::message::{JobPart, RankRun};
-use mpd_proto::rankset::RankSet;
-use mpd_proto::ring::MAX_ANSWER;
+use mpd_ring::MAX_ANSWER;
+use mpd_wire::RankSet;
+use mpd_wire::message::{JobPart, RankRun};
 
 /// Bytes of a page; the rest of an answer is what stands around it.
 const PAGE: usize = MAX_ANSWER - 128;
@@ -68,7 +68,7 @@ fn pieces(mut part: JobPart) -> Vec<JobPart> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::message::OrderAnswer;
+    use mpd_wire::message::OrderAnswer;
 
     use super::*;
 

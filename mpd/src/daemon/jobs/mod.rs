@@ -22,16 +22,15 @@ use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::tree::{self, Dead};
-use mpd_proto::RankSet;
-use mpd_proto::frame::Kind;
-use mpd_proto::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares};
-use mpd_proto::message::{
-    ConsoleReply, JobPart, JobRecord, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
-    NameAnswer, NameWish, Opening, RankRun, Span, StartJob,
+use mpd_job::record::JobRecord;
+use mpd_machine::Time;
+use mpd_wire::frame::Kind;
+use mpd_wire::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares, SpawnWish};
+use mpd_wire::message::{
+    ConsoleReply, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, NameAnswer,
+    NameWish, Opening, RankRun, Span, StartJob,
 };
-use mpd_proto::placement::spawn::SpawnWish;
-use mpd_proto::ring::Instance;
-use mpd_proto::{JobId, Rank, Time};
+use mpd_wire::{Instance, JobId, Rank, RankSet};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::jobs::records::Records;

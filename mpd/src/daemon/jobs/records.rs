@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
-use mpd_proto::JobId;
-use mpd_proto::message::{JobRecord, read_record};
+use mpd_job::record::{JobRecord, read_record};
+use mpd_wire::JobId;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::notes;
@@ -120,9 +120,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::job::Cookie;
-    use mpd_proto::message::Note;
-    use mpd_proto::placement::GroupKey;
+    use mpd_job::record::Note;
+    use mpd_wire::job::{Cookie, GroupKey};
 
     use super::*;
     use crate::notes::Notes;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
-use mpd_proto::JobId;
+use mpd_wire::JobId;
 use nix::unistd::Pid;
 
 /// What stands in for descriptors that are not wanted.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use mpd_io::usage;
-use mpd_proto::message::{HostUse, RankRun, RankUse, RunUse};
-use mpd_proto::ring::MAX_ANSWER;
-use mpd_proto::{JobId, Rank, RankSet, Time};
+use mpd_machine::Time;
+use mpd_ring::MAX_ANSWER;
+use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};
+use mpd_wire::{JobId, Rank, RankSet};
 use nix::unistd::Pid;
 
 use super::{Job, Jobs, listing};
@@ -146,7 +147,7 @@ fn micros(at: Time) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use mpd_proto::message::OrderAnswer;
+    use mpd_wire::message::OrderAnswer;
 
     use super::*;
 

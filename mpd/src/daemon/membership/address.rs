@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mpd_proto::Time;
-use mpd_proto::ring::{DaemonName, Input};
+use mpd_machine::Time;
+use mpd_ring::Input;
+use mpd_wire::DaemonName;
 
 use crate::daemon::membership::{Aim, Hands, Membership};
 use crate::daemon::net::port::Seen;

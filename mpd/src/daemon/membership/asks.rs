@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mpd_proto::Time;
-use mpd_proto::message::{ConsoleReply, JobRef, MemberView, Order, RingRequest, RingView};
-use mpd_proto::ring::{Address, DaemonName, Input, Peer, Purpose, Record, RequestId, Standing};
+use mpd_machine::Time;
+use mpd_ring::{Input, Peer, Purpose, RequestId};
+use mpd_wire::message::{ConsoleReply, JobRef, MemberView, Order, RingRequest, RingView};
+use mpd_wire::{Address, DaemonName, Record, Standing};
 
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Aim, Farewell, Hands, Membership};

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use mpd_proto::Time;
-use mpd_proto::message::Order;
-use mpd_proto::ring::{Instance, Standing};
+use mpd_machine::Time;
+use mpd_wire::message::Order;
+use mpd_wire::{Instance, Standing};
 
 use crate::cli::Cli;
 use crate::daemon::membership::asks::Wanted;

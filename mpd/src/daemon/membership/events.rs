@@ -4,9 +4,10 @@ use std::fmt;
 
 use log::Level;
 use mpd_io::clock;
-use mpd_proto::Time;
-use mpd_proto::message::{ConsoleReply, Happening, Order};
-use mpd_proto::ring::{Event, Sender, Standing};
+use mpd_machine::Time;
+use mpd_ring::{Event, Sender};
+use mpd_wire::Standing;
+use mpd_wire::message::{ConsoleReply, Happening, Order};
 
 use crate::daemon::membership::Membership;
 use crate::daemon::throttle::Throttle;
@@ -106,7 +107,7 @@ impl Membership {
     pub(super) fn happening(
         &self,
         kind: &str,
-        member: Option<mpd_proto::ring::DaemonName>,
+        member: Option<mpd_wire::DaemonName>,
         text: String,
     ) -> Happening {
         let live = self.pump.machine().records().filter(|r| r.standing == Standing::Live).count();

@@ -1,13 +1,12 @@
 //! What consoles ask about jobs, and what is done about it where the jobs are.
 
-use mpd_proto::frame;
-use mpd_proto::message::{
+use mpd_ring::RequestId;
+use mpd_stdio::feed::TooManyRanges;
+use mpd_stdio::input::MAX_RANKS;
+use mpd_wire::message::{
     Answer, ConsoleReply, HostedPart, JobPart, JobRef, ManagerOrder, Order, OrderAnswer,
 };
-use mpd_proto::rankset::RankSet;
-use mpd_proto::ring::{DaemonName, RequestId};
-use mpd_proto::stdio::feed::TooManyRanges;
-use mpd_proto::stdio::input::MAX_RANKS;
+use mpd_wire::{DaemonName, RankSet, frame};
 
 use crate::daemon::jobs::{Jobs, Root};
 use crate::daemon::membership::asks::Wanted;

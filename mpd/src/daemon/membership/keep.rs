@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mpd_io::spawn::{Extra, Spawn, own_environment};
-use mpd_proto::Time;
-use mpd_proto::ring::{Address, DaemonName};
+use mpd_machine::Time;
+use mpd_wire::{Address, DaemonName};
 use nix::unistd::Pid;
 use serde::Deserialize;
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use mpd_io::clock::wall;
-use mpd_proto::job::JobSpec;
-use mpd_proto::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
-use mpd_proto::ring::{DaemonName, Input, MAX_PAYLOAD, RequestId};
-use mpd_proto::{JobId, Time, frame};
+use mpd_machine::Time;
+use mpd_ring::{Input, MAX_PAYLOAD, RequestId};
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
+use mpd_wire::{DaemonName, JobId, frame};
 
 use crate::daemon::membership::orders::payload_of;
 use crate::daemon::membership::{Errand, Hands, Membership};

@@ -21,19 +21,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mio::Registry;
-use mpd_io::addresses;
+use mpd_channel::{Instance, KeyText};
 use mpd_io::clock::Clock;
-use mpd_io::cpus;
 use mpd_io::keyfile::{self, KeyFile};
-use mpd_io::random;
 use mpd_io::rundir::RunDir;
-use mpd_proto::channel::{Instance, KeyText};
-use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer};
-use mpd_proto::pump::Pump;
-use mpd_proto::ring::{
-    self, Address, DaemonName, Input, Output, Ring, RingConfig, Rules, Timing, Token,
-};
-use mpd_proto::{JobId, Time};
+use mpd_io::{addresses, cpus, random};
+use mpd_machine::{Pump, Time};
+use mpd_ring::{Input, Output, Ring, RingConfig, Rules, Timing, Token};
+use mpd_wire::message::{ConsoleReply, ManagerOrder, NameAnswer};
+use mpd_wire::{Address, DaemonName, JobId};
 
 use crate::cli::Cli;
 use crate::daemon::door::PER_TURN;
@@ -164,7 +160,7 @@ impl Membership {
         };
         let config = RingConfig {
             name: DaemonName::new(name).context("the daemon's name")?,
-            instance: ring::Instance::from_bytes(*instance.as_bytes()),
+            instance: mpd_wire::Instance::from_bytes(*instance.as_bytes()),
             addresses: port.addresses(),
             ordinal: cli.ordinal,
             ncpus: cli.ncpus.unwrap_or_else(cpus::count),
@@ -464,7 +460,9 @@ impl Membership {
     fn pass_links(&mut self, hands: &Hands<'_>) {
         for (token, manager) in self.net.seekers() {
             let Some((job, key)) = hands.jobs.find_manager(manager) else { continue };
-            if let Some((hello, link)) = self.net.pass_on(hands.registry, token, &key.key()) {
+            if let Some((hello, link)) =
+                self.net.pass_on(hands.registry, token, &mpd_channel::key::Key::from(&key))
+            {
                 let order = ManagerOrder::Link { hello };
                 self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
             }

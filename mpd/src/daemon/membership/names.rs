@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_proto::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Published};
-use mpd_proto::ring::{Claim, DaemonName, Input, NameKey, Publication, RequestId};
-use mpd_proto::{JobId, Time};
+use mpd_machine::Time;
+use mpd_ring::{Input, Publication, RequestId};
+use mpd_wire::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Published};
+use mpd_wire::names::{Claim, NameKey};
+use mpd_wire::{DaemonName, JobId};
 
 use crate::daemon::jobs::{Jobs, Wish};
 use crate::daemon::membership::pages::Page;

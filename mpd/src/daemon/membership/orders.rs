@@ -1,8 +1,8 @@
 //! Orders that came round the ring by scatter, and what became of our own.
 
-use mpd_proto::frame;
-use mpd_proto::message::{Answer, ConsoleReply, ManagerOrder, Order, OrderAnswer, Payload, Word};
-use mpd_proto::ring::{DaemonName, Input, RequestId, Sender};
+use mpd_ring::{Input, RequestId, Sender};
+use mpd_wire::message::{Answer, ConsoleReply, ManagerOrder, Order, OrderAnswer, Payload, Word};
+use mpd_wire::{DaemonName, frame};
 
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::jobs::outcome;

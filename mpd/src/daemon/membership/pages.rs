@@ -1,8 +1,7 @@
 //! What all members have to say page by page, and how a console gets what is too much for one reply.
 
-use mpd_proto::frame;
-use mpd_proto::message::{Answer, ConsoleReply, OrderAnswer};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer};
+use mpd_wire::{DaemonName, frame};
 
 use crate::daemon::membership::Membership;
 

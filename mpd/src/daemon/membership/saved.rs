@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::rundir::{self, RunDir};
-use mpd_proto::Time;
-use mpd_proto::ring::{Address, DaemonName, MAX_MEMBERS, Ring, Seed, Standing};
+use mpd_machine::Time;
+use mpd_ring::{Ring, Seed};
+use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Standing};
 use serde::{Deserialize, Serialize};
 
 /// From one writing to the next. The first change is written at once: who dies right after it entered
@@ -117,7 +118,7 @@ impl Saved {
 impl Image {
     fn of(ring: &Ring, ring_name: &str, port: u16, former: &[Member]) -> Self {
         let there = ring.records().filter(|r| r.standing != Standing::Departed);
-        let member = |r: &mpd_proto::ring::Record| Member {
+        let member = |r: &mpd_wire::Record| Member {
             name: r.name.to_string(),
             ordinal: r.ordinal,
             addresses: r.addresses.clone(),

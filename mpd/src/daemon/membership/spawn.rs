@@ -1,7 +1,7 @@
 //! What jobs of this host want for processes that their ranks spawn: where they go, and managers there.
 
-use mpd_proto::message::{Launch, ManagerOrder};
-use mpd_proto::ring::DaemonName;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{Launch, ManagerOrder};
 
 use crate::daemon::jobs::Spawn;
 use crate::daemon::membership::{Announcement, Errand, Hands, Membership};

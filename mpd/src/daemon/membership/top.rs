@@ -1,7 +1,8 @@
 //! What hosts and ranks use, asked of all members page by page.
 
-use mpd_proto::message::{Answer, ConsoleReply, HostTop, ManagerOrder, Order, OrderAnswer};
-use mpd_proto::ring::{DaemonName, RequestId};
+use mpd_ring::RequestId;
+use mpd_wire::DaemonName;
+use mpd_wire::message::{Answer, ConsoleReply, HostTop, ManagerOrder, Order, OrderAnswer};
 
 use crate::daemon::membership::asks::Wanted;
 use crate::daemon::membership::{Errand, Hands, Membership};

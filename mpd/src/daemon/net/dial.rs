@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use mio::Registry;
+use mpd_channel::handshake::{Opening, PATIENCE};
+use mpd_channel::{Instance, Purpose};
 use mpd_io::link::Link;
 use mpd_io::random;
-use mpd_proto::Time;
-use mpd_proto::channel::handshake::{Opening, PATIENCE};
-use mpd_proto::channel::{Instance, Purpose};
-use mpd_proto::ring::{self, DaemonName, DialFailure};
-use mpd_proto::stagger::Stagger;
+use mpd_machine::{Stagger, Time};
+use mpd_ring::DialFailure;
+use mpd_wire::DaemonName;
 
 use crate::daemon::net::{Line, Net, failure};
 
@@ -35,10 +35,10 @@ pub(crate) struct Wish {
     /// Who is to answer; anybody of the ring if none.
     pub(crate) name: Option<DaemonName>,
     /// Which life of it, if no other will do.
-    pub(crate) instance: Option<ring::Instance>,
+    pub(crate) instance: Option<mpd_wire::Instance>,
     /// In order of preference.
     pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) purpose: ring::Purpose,
+    pub(crate) purpose: mpd_ring::Purpose,
 }
 
 #[derive(Debug)]
@@ -87,10 +87,10 @@ impl Net {
         let Wish { name, instance, addresses, purpose } = wish;
         let peer = instance.and_then(|instance| Instance::from_bytes(instance.to_bytes()));
         let purpose = match purpose {
-            ring::Purpose::Ring => Purpose::Ring,
-            ring::Purpose::Join => Purpose::Join,
-            ring::Purpose::Probe => Purpose::Probe,
-            ring::Purpose::Chord => Purpose::Chord,
+            mpd_ring::Purpose::Ring => Purpose::Ring,
+            mpd_ring::Purpose::Join => Purpose::Join,
+            mpd_ring::Purpose::Probe => Purpose::Probe,
+            mpd_ring::Purpose::Chord => Purpose::Chord,
         };
         let (own, addresses): (Vec<_>, Vec<_>) =
             addresses.into_iter().partition(|address| self.port.is_own(*address));

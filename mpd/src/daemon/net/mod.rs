@@ -14,16 +14,14 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_channel::handshake::{PATIENCE, Reception};
+use mpd_channel::{ChannelError, HandshakeError, Instance, Keys, Purpose, Repeats, Responder};
 use mpd_io::link::{CHUNK, Heard, Link, LinkError};
 use mpd_io::random;
-use mpd_proto::Time;
-use mpd_proto::channel::handshake::PATIENCE;
-use mpd_proto::channel::handshake::Reception;
-use mpd_proto::channel::{
-    ChannelError, HandshakeError, Instance, Keys, Purpose, Repeats, Responder,
-};
-use mpd_proto::message::{Greeting, MAX_GREETING, RingMessage};
-use mpd_proto::ring::{self, DaemonName, DialFailure, LinkId, Peer};
+use mpd_machine::Time;
+use mpd_ring::{DialFailure, LinkId, Peer};
+use mpd_wire::DaemonName;
+use mpd_wire::message::{Greeting, MAX_GREETING, RingMessage};
 
 pub(crate) use dial::{AttemptId, Dialed, Wish};
 
@@ -57,7 +55,7 @@ pub(crate) enum Happened {
     Up {
         link: LinkId,
         peer: Peer,
-        purpose: ring::Purpose,
+        purpose: mpd_ring::Purpose,
         /// Of the attempt, if we connected.
         dialed: Option<Dialed>,
         /// The other end.
@@ -79,7 +77,7 @@ enum Stage {
     /// Under the handshake's own deadline.
     Shaking,
     /// The same; a manager is wanted.
-    Seeking(ring::Instance),
+    Seeking(mpd_wire::Instance),
     ExpectGreeting {
         peer: Instance,
         purpose: Purpose,
@@ -386,7 +384,7 @@ impl Net {
                 Err(e) => self.refuse(token, &e),
             },
             (Heard::FindManager(manager), _) => {
-                line.stage = Stage::Seeking(ring::Instance::from_bytes(*manager.as_bytes()));
+                line.stage = Stage::Seeking(mpd_wire::Instance::from_bytes(*manager.as_bytes()));
             }
             (Heard::Frame(_) | Heard::Established { .. } | Heard::Hello(_), _) => {}
         }
@@ -402,7 +400,7 @@ impl Net {
         let seen = greeting.seen.parse().ok();
         let peer = Peer {
             name: greeting.name.clone(),
-            instance: ring::Instance::from_bytes(*peer.as_bytes()),
+            instance: mpd_wire::Instance::from_bytes(*peer.as_bytes()),
         };
         let dialed = attempt.map(|attempt| self.won(attempt, token, remote, connected));
         log::debug!("{remote}: is {} ({purpose:?})", peer.name);
@@ -565,12 +563,12 @@ fn is_our_own(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
 }
 
-fn ring_purpose(purpose: Purpose) -> Option<ring::Purpose> {
+fn ring_purpose(purpose: Purpose) -> Option<mpd_ring::Purpose> {
     match purpose {
-        Purpose::Ring => Some(ring::Purpose::Ring),
-        Purpose::Join => Some(ring::Purpose::Join),
-        Purpose::Probe => Some(ring::Purpose::Probe),
-        Purpose::Chord => Some(ring::Purpose::Chord),
+        Purpose::Ring => Some(mpd_ring::Purpose::Ring),
+        Purpose::Join => Some(mpd_ring::Purpose::Join),
+        Purpose::Probe => Some(mpd_ring::Purpose::Probe),
+        Purpose::Chord => Some(mpd_ring::Purpose::Chord),
         Purpose::JobLink => None,
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use anyhow::{Context, Result};
 use mpd_io::{addresses, tcp};
-use mpd_proto::Time;
-use mpd_proto::ring::{Address, MAX_ADDRESSES};
+use mpd_machine::Time;
+use mpd_wire::{Address, MAX_ADDRESSES};
 
 use crate::daemon::door::Door;
 

@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use mio::Registry;
 use mio::unix::SourceFd;
-use mpd_proto::channel::hello::Mark;
-use mpd_proto::channel::{HandshakeError, Key};
-use mpd_proto::ring::Instance;
+use mpd_channel::hello::Mark;
+use mpd_channel::{HandshakeError, Key};
+use mpd_wire::Instance;
 
 use crate::daemon::net::{Net, Stage};
 
@@ -46,7 +46,7 @@ impl Net {
         };
         let line = self.lines.remove(&token)?;
         let _ = registry.deregister(&mut SourceFd(&line.link.as_raw_fd()));
-        let digits = mpd_proto::hex::encode(&hello);
+        let digits = mpd_wire::hex::encode(&hello);
         Some((digits, line.link.into_stream().into()))
     }
 }

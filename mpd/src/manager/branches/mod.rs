@@ -18,14 +18,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use mpd_channel::{Instance, Key};
 use mpd_io::link::Link;
-use mpd_proto::Time;
-use mpd_proto::channel::{Instance, Key};
-use mpd_proto::job::{JobKey, Share, Shares};
-use mpd_proto::joblink::{Frame, JobLink, Seek, Side, Timing};
-use mpd_proto::message::{Class, Down, TreeKind, Up};
-use mpd_proto::ring::DaemonName;
-use mpd_proto::stdio::Stream;
+use mpd_job::joblink::{Frame, JobLink, Seek, Side, Timing};
+use mpd_machine::Time;
+use mpd_wire::job::{JobKey, Share, Shares};
+use mpd_wire::message::{Class, Down, TreeKind, Up};
+use mpd_wire::{DaemonName, Stream};
 
 /// Who is at the other end of a job link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +172,7 @@ impl Branches {
             });
         }
         Ok(Self {
-            key: key.key(),
+            key: Key::from(&key),
             me: instance(me)?,
             timing,
             branches,

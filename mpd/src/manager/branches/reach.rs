@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use anyhow::Result;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_channel::handshake::{Opening, PATIENCE, Reception};
+use mpd_channel::{HandshakeError, Instance, Purpose, Responder};
 use mpd_io::link::{CHUNK, Link, LinkError};
 use mpd_io::random;
-use mpd_proto::Time;
-use mpd_proto::channel::handshake::{Opening, PATIENCE, Reception};
-use mpd_proto::channel::{HandshakeError, Instance, Purpose, Responder};
-use mpd_proto::job::FAN_OUT;
-use mpd_proto::joblink::{Input, Seconds, Seek};
+use mpd_job::joblink::{Input, Seconds, Seek};
+use mpd_machine::Time;
+use mpd_wire::job::FAN_OUT;
 
 use super::{Branches, End, Line, News, Stage, Standing};
 

@@ -5,10 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
-use mpd_proto::RankSet;
-use mpd_proto::channel::hello::HELLO;
-use mpd_proto::message::MAX_TREE_FRAME;
-use mpd_proto::ring::{self, Address};
+use mpd_channel::hello::HELLO;
+use mpd_wire::message::MAX_TREE_FRAME;
+use mpd_wire::{Address, RankSet};
 
 use super::*;
 
@@ -164,7 +163,7 @@ impl World {
 fn shares(hosts: u32, root: SocketAddr) -> Shares {
     let share = |place: u32| Share {
         member: DaemonName::new(&format!("h{place}")).unwrap(),
-        manager: ring::Instance::from_bytes([place.to_le_bytes()[0] + 1; 16]),
+        manager: mpd_wire::Instance::from_bytes([place.to_le_bytes()[0] + 1; 16]),
         // Nobody listens at the first.
         addresses: ["127.0.0.1:1".to_owned(), root.to_string()]
             .map(|address| Address::new(&address).unwrap())
@@ -390,7 +389,7 @@ fn who_has_the_key_and_no_place_below_is_dropped() {
     let mut world = World::new(3);
     let mut others = shares(3, world.daemon.listener.local_addr().unwrap());
     let mut list: Vec<Share> = others.iter().cloned().collect();
-    list[1].manager = ring::Instance::from_bytes([99; 16]);
+    list[1].manager = mpd_wire::Instance::from_bytes([99; 16]);
     others = Shares::new(list, 3).unwrap();
     world.managers[1] = Process::new(7, &others, 1);
     world.begin();
@@ -422,7 +421,7 @@ fn a_flood_of_repeated_hellos_keeps_nobody_out() {
         let (stream, _) = world.daemon.listener.accept().unwrap();
         let root = &mut world.managers[0];
         root.branches.adopt(root.poll.registry(), world.now, stream.into(), &hello);
-        assert!(root.branches.lines.len() <= 2 * mpd_proto::job::FAN_OUT);
+        assert!(root.branches.lines.len() <= 2 * mpd_wire::job::FAN_OUT);
     }
     world.begin();
     world.until("the true one is in", |w| w.managers[0].is_up(End::Child(1)));

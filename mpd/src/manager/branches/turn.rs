@@ -3,11 +3,12 @@
 use std::mem;
 
 use mio::Registry;
+use mpd_channel::ChannelError;
 use mpd_io::link::{Heard, LinkError};
 use mpd_io::logging::plain;
-use mpd_proto::Time;
-use mpd_proto::channel::ChannelError;
-use mpd_proto::joblink::{self, Input, Output, Seconds};
+use mpd_job::joblink;
+use mpd_job::joblink::{Input, Output, Seconds};
+use mpd_machine::Time;
 
 use super::{Branch, Branches, End, News, Stage, Standing};
 

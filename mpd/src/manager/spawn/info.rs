@@ -20,10 +20,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use mpd_io::logging::plain;
-use mpd_proto::hosts::{self, HostEntry};
-use mpd_proto::job::{Argset, Bytes, HostWish};
-use mpd_proto::placement::spawn::{SpawnBlock, SpawnPolicy};
-use mpd_proto::soft::{InvalidSoft, Soft};
+use mpd_placement::hosts;
+use mpd_placement::hosts::HostEntry;
+use mpd_placement::soft::{InvalidSoft, Soft};
+use mpd_wire::job::{Argset, Bytes, HostWish, SpawnBlock, SpawnPolicy};
 use pmi_proto::SpawnCommand;
 
 /// Longest file of hints or of hosts.

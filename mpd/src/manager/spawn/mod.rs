@@ -8,17 +8,16 @@ mod order;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mpd_proto::job::{
-    Bytes, JobSpec, MAX_RANKS_EVER, Notice, Parts, Share, SpawnOutcome, World as Numbers,
+use mpd_job::manager::{Input, WorldPlan};
+use mpd_machine::Time;
+use mpd_wire::job::{
+    Bytes, JobSpec, MAX_RANKS_EVER, Notice, Parts, Share, SpawnOutcome, SpawnWish, World as Numbers,
 };
-use mpd_proto::manager::{Input, WorldPlan};
-use mpd_proto::message::{
+use mpd_wire::message::{
     Gathering, JobNews, Launch, MAX_TREE_FRAME, ManagerReport, Placing, TreeKind, WorldPiece,
     pieces,
 };
-use mpd_proto::placement::spawn::SpawnWish;
-use mpd_proto::ring::DaemonName;
-use mpd_proto::{Rank, RankSet, Time};
+use mpd_wire::{DaemonName, Rank, RankSet};
 use pmi_proto::{Answer, SpawnRequest, Spawned, Ticket};
 
 pub(super) use self::order::Order;

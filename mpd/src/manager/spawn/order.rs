@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_proto::job::{Bytes, JobSpec, MAX_SPEC};
-use mpd_proto::placement::spawn::SpawnBlock;
+use mpd_wire::job::{Bytes, JobSpec, MAX_SPEC, SpawnBlock};
 use serde::{Deserialize, Serialize};
 
 /// See the module.
@@ -98,7 +97,7 @@ fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use mpd_proto::job::Argset;
+    use mpd_wire::job::Argset;
 
     use super::*;
 

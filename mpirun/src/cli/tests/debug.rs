@@ -1,7 +1,7 @@
 //! The debugger's options.
 
-use mpd_proto::job::{LabelFormat, OnFailure};
-use mpd_proto::message::JobRef;
+use mpd_wire::job::{LabelFormat, OnFailure};
+use mpd_wire::message::JobRef;
 
 use super::*;
 

@@ -2,8 +2,7 @@
 
 use std::io::Write as _;
 
-use mpd_proto::job::{Binding, HostWish, PlacementSpec, RankOrder};
-use mpd_proto::placement::spawn::SpawnPolicy;
+use mpd_wire::job::{Binding, HostWish, PlacementSpec, RankOrder, SpawnPolicy};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_proto::job::{LabelFormat, OnFailure};
+use mpd_wire::job::{LabelFormat, OnFailure};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn label(line: &str) -> Option<String> {
 #[test]
 fn without_options_the_job_is_plain() {
     let r = run("a");
-    assert_eq!(r.spec.output, mpd_proto::job::OutputSpec::default());
+    assert_eq!(r.spec.output, mpd_wire::job::OutputSpec::default());
     assert_eq!(r.spec.stdin.to_string(), "0");
     assert_eq!(r.spec.on_failure, OnFailure::End);
     assert_eq!((r.spec.timeout, r.spec.universe_size, r.spec.alias), (None, None, None));

@@ -1,0 +1,186 @@
+//! The key that two sides share: of a ring, or of a job.
+//!
+//! A [`Key`] is 32 random bytes and what the channel derives from them. It never prints itself; to
+//! compare keys by eye there is its [`KeyId`]. Clones share one copy, wiped with the last of them.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use crypto::pbkdf2;
+use crypto::rand::SecureRandom;
+use zeroize::Zeroizing;
+
+use mpd_wire::job::{JobKey, KEY_LENGTH};
+
+use super::schedule::{Root, Secret};
+
+/// A secret word with fewer characters is refused: words of people are guessed offline, from one
+/// recorded handshake.
+pub const MIN_SECRET_WORD: usize = 16;
+
+/// A key shared by all who may speak to each other.
+#[derive(Clone)]
+pub struct Key(Arc<Secrets>);
+
+struct Secrets {
+    raw: Secret,
+    root: Root,
+}
+
+/// The system has no randomness to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandomness;
+
+/// A secret word is too short to be a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the secret word has {length} characters and needs at least {MIN_SECRET_WORD}; better than a \
+     longer word is a random key: remove the word, and mpdboot makes a key file"
+)]
+pub struct WeakSecretWord {
+    /// How many characters it has.
+    pub length: usize,
+}
+
+impl Key {
+    /// The key of these bytes, which must be random.
+    pub fn from_bytes(bytes: [u8; KEY_LENGTH]) -> Self {
+        Self::from_secret(Zeroizing::new(bytes))
+    }
+
+    pub(super) fn from_secret(raw: Secret) -> Self {
+        let root = Root::derive(&raw);
+        Self(Arc::new(Secrets { raw, root }))
+    }
+
+    /// A new key.
+    ///
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn generate(random: &dyn SecureRandom) -> Result<Self, NoRandomness> {
+        let mut raw = Zeroizing::new([0; KEY_LENGTH]);
+        random.fill(&mut raw[..]).map_err(|_| NoRandomness)?;
+        Ok(Self::from_secret(raw))
+    }
+
+    /// The key of an old `MPD_SECRETWORD`: PBKDF2-HMAC-SHA256 with a fixed salt, since all hosts of a
+    /// ring have nothing in common but the word. Takes about a tenth of a second, on purpose.
+    ///
+    /// # Errors
+    /// [`WeakSecretWord`] below [`MIN_SECRET_WORD`] characters.
+    pub fn from_secret_word(word: &str) -> Result<Self, WeakSecretWord> {
+        let length = word.chars().count();
+        if length < MIN_SECRET_WORD {
+            return Err(WeakSecretWord { length });
+        }
+        let mut raw = Zeroizing::new([0; KEY_LENGTH]);
+        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+        pbkdf2::derive(algorithm, WORD_ROUNDS, WORD_SALT, word.as_bytes(), &mut raw[..]);
+        Ok(Self::from_secret(raw))
+    }
+
+    /// The bytes themselves, to be sent to a host over a channel or over ssh.
+    pub fn expose(&self) -> &[u8; KEY_LENGTH] {
+        &self.0.raw
+    }
+
+    /// What people compare.
+    pub fn id(&self) -> KeyId {
+        KeyId(self.0.root.id)
+    }
+
+    pub(super) fn root(&self) -> &Root {
+        &self.0.root
+    }
+}
+
+impl From<&JobKey> for Key {
+    fn from(key: &JobKey) -> Self {
+        Self::from_bytes(*key.expose())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.id())
+    }
+}
+
+/// Eight hexadecimal digits that tell keys apart and say nothing about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyId([u8; 4]);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
+/// The keys of one side: one to connect with, and while keys are being changed a second one that is
+/// accepted too.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    connect: Key,
+    also: Option<Key>,
+}
+
+impl Keys {
+    /// These keys.
+    pub const fn new(connect: Key, also: Option<Key>) -> Self {
+        Self { connect, also }
+    }
+
+    /// The key to connect with.
+    pub const fn connect(&self) -> &Key {
+        &self.connect
+    }
+
+    /// The keys to accept, at most two.
+    pub fn accept(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.connect).chain(&self.also)
+    }
+}
+
+impl From<Key> for Keys {
+    fn from(key: Key) -> Self {
+        Self::new(key, None)
+    }
+}
+
+const WORD_SALT: &[u8] = b"mpd1 secretword";
+
+/// What OWASP advised in 2023 for PBKDF2-HMAC-SHA256.
+const WORD_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_prints_its_id_and_nothing_else() {
+        let key = Key::from_bytes([0xa5; 32]);
+        assert_eq!(format!("{key:?}"), format!("Key({})", key.id()));
+        assert_eq!(key.id().to_string().len(), 8);
+        assert!(!format!("{:?}", Keys::from(key)).contains("a5a5"));
+    }
+
+    #[test]
+    fn a_short_secret_word_is_refused_and_a_long_one_always_gives_the_same_key() {
+        let refused = Key::from_secret_word("fifteen letters").unwrap_err();
+        assert_eq!(refused, WeakSecretWord { length: 15 });
+        assert!(refused.to_string().contains("mpdboot"));
+        assert!(Key::from_secret_word("ääääääää").is_err(), "characters count, not bytes");
+        let one = Key::from_secret_word("sixteen letters!").unwrap();
+        let other = Key::from_secret_word("sixteen letters!").unwrap();
+        assert_eq!(one.expose(), other.expose());
+    }
+
+    #[test]
+    fn two_generated_keys_differ() {
+        let random = crypto::rand::SystemRandom::new();
+        let one = Key::generate(&random).unwrap();
+        assert_ne!(one.expose(), Key::generate(&random).unwrap().expose());
+    }
+}

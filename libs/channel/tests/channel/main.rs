@@ -1,0 +1,141 @@
+//! The channel as two sides see it: against another implementation, against published vectors, and
+//! against everybody in between.
+
+mod attacks;
+mod edits;
+mod frames;
+mod naive;
+mod routes;
+mod talk;
+mod vectors;
+
+use crypto::rand::SystemRandom;
+use mpd_channel::handshake::{InitiatorOutput, Opening, Reception, ResponderOutput};
+use mpd_channel::{
+    ChannelError, Established, HandshakeError, Initiator, Instance, Key, Keys, Opened, Opener,
+    Purpose, Responder,
+};
+use mpd_machine::Time;
+
+const KEY: [u8; 32] = *b"the key that everybody here has!";
+const OTHER_KEY: [u8; 32] = *b"a key that nobody here has heard";
+const ALICE: [u8; 16] = [0xa1; 16];
+const BOB: [u8; 16] = [0xb2; 16];
+
+fn key() -> Key {
+    Key::from_bytes(KEY)
+}
+
+fn instance(bytes: [u8; 16]) -> Instance {
+    Instance::from_bytes(bytes).unwrap()
+}
+
+/// Alice wants a ring link to whoever answers.
+fn opening() -> Opening {
+    Opening {
+        key: key(),
+        me: instance(ALICE),
+        peer: None,
+        purpose: Purpose::Ring,
+        nonce: [1; 32],
+        deadline: Time::from_micros(5),
+    }
+}
+
+/// Bob, or another one, receives.
+fn reception(me: [u8; 16]) -> Reception {
+    Reception { me: instance(me), nonce: [2; 32], deadline: Time::from_micros(5) }
+}
+
+fn initiator(opening: Opening) -> Initiator {
+    Initiator::new(opening, &SystemRandom::new()).unwrap()
+}
+
+fn daemon(me: [u8; 16]) -> Responder {
+    Responder::for_daemon(Keys::from(key()), reception(me))
+}
+
+/// What a machine said: bytes to send, and how it ended, if it did.
+#[derive(Debug, Default)]
+struct Said {
+    sent: Vec<u8>,
+    established: Option<Box<Established>>,
+    closed: Option<HandshakeError>,
+    wanted_manager: Option<Instance>,
+    passed_on: Option<Vec<u8>>,
+}
+
+fn initiator_said(machine: &mut Initiator) -> Said {
+    let mut said = Said::default();
+    while let Some(output) = machine.poll_output() {
+        match output {
+            InitiatorOutput::Send(flight) => said.sent.extend_from_slice(&flight),
+            InitiatorOutput::Established(established) => said.established = Some(established),
+            InitiatorOutput::Close(error) => said.closed = Some(error),
+        }
+    }
+    said
+}
+
+fn responder_said(machine: &mut Responder) -> Said {
+    let mut said = Said::default();
+    while let Some(output) = machine.poll_output() {
+        match output {
+            ResponderOutput::Send(flight) => said.sent.extend_from_slice(&flight),
+            ResponderOutput::FindManager(manager) => said.wanted_manager = Some(manager),
+            ResponderOutput::Admit(_) => machine.admit(true, &SystemRandom::new()),
+            ResponderOutput::PassOn { hello, .. } => said.passed_on = Some(hello.to_vec()),
+            ResponderOutput::Established(established) => said.established = Some(established),
+            ResponderOutput::Close(error) => said.closed = Some(error),
+        }
+    }
+    said
+}
+
+fn tell_initiator(machine: &mut Initiator, bytes: &[u8]) -> Said {
+    machine.receive(bytes);
+    initiator_said(machine)
+}
+
+fn tell_responder(machine: &mut Responder, bytes: &[u8]) -> Said {
+    machine.receive(bytes, &SystemRandom::new());
+    responder_said(machine)
+}
+
+/// The three messages of a handshake that nobody disturbs, and both ends of it.
+struct Handshake {
+    m1: Vec<u8>,
+    m2: Vec<u8>,
+    m3: Vec<u8>,
+    alice: Established,
+    bob: Established,
+}
+
+fn handshake() -> Handshake {
+    let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
+    let m1 = initiator_said(&mut alice).sent;
+    let m2 = tell_responder(&mut bob, &m1).sent;
+    let said = tell_initiator(&mut alice, &m2);
+    let m3 = said.sent;
+    let bob = *tell_responder(&mut bob, &m3).established.unwrap();
+    Handshake { m1, m2, m3, alice: *said.established.unwrap(), bob }
+}
+
+/// A stream as its receiver saw it: the texts, and how it ended.
+type Heard = (Vec<Vec<u8>>, Result<(), ChannelError>);
+
+fn hear(opener: &mut Opener, bytes: &[u8], chunk: usize) -> Heard {
+    let mut texts = Vec::new();
+    for chunk in bytes.chunks(chunk) {
+        opener.push(chunk);
+        loop {
+            match opener.next_frame() {
+                Ok(Some(Opened::Frame(text))) => texts.push(text.to_vec()),
+                Ok(Some(Opened::Bye)) => {}
+                Ok(None) => break,
+                Err(error) => return (texts, Err(error)),
+            }
+        }
+    }
+    (texts, opener.peer_closed())
+}

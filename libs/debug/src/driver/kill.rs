@@ -1,0 +1,109 @@
+//! Killing a program that runs.
+//!
+//! SIGKILL ends it, and gdb tells that end as a stop. Not always: while gdb has the program's threads
+//! go on, the one that is gone already is an error to it, which ends the command in hand; it then takes
+//! the program to be stopped and never looks for its end. So gdb is told to kill it itself, after
+//! such an error at once, else after a while.
+
+use super::{DIES, Driver, KILL, Kind, Output, Phase, Program};
+use mpd_machine::Time;
+
+/// How far a kill of a running program is.
+#[derive(Debug, Default)]
+pub(super) struct Killing {
+    /// SIGKILL was sent, and the end is not told yet.
+    pub(super) is_on: bool,
+    until: Option<Time>,
+    /// gdb's own `kill`, while that is not answered.
+    asked: Option<u32>,
+}
+
+impl Killing {
+    pub(super) const fn deadline(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// Whether errors that gdb tells are of the kill.
+    pub(super) const fn explains_errors(&self) -> bool {
+        self.is_on || self.asked.is_some()
+    }
+}
+
+impl Driver {
+    /// Kills the program if it runs; the end that this causes answers.
+    pub(super) fn kill_running(&mut self, serial: u32) -> bool {
+        let (Program::Running, Some((pid, _))) = (&self.program, self.process) else {
+            return false;
+        };
+        self.last_serial = self.last_serial.max(serial);
+        self.unanswered.push(serial);
+        self.send_kill(pid);
+        true
+    }
+
+    pub(super) fn send_kill(&mut self, pid: u32) {
+        self.killing.is_on = true;
+        self.said.killing = true;
+        self.outputs.push_back(Output::Signal(pid, KILL));
+    }
+
+    pub(super) fn kill_stopped(&mut self, serial: u32) {
+        if self.process.is_some() {
+            let token = self.send_console(b"kill");
+            return self.hold(serial, token, Kind::Kill);
+        }
+        self.program = Program::Idle;
+        self.answer(Some(serial));
+    }
+
+    /// gdb will not tell the end, or not as one.
+    pub(super) fn have_gdb_kill(&mut self) {
+        if self.killing.asked.is_none() {
+            self.killing.asked = Some(self.send_console(b"kill"));
+        }
+    }
+
+    /// Whether this was the answer to gdb's own `kill`. Either way it has let go of the program.
+    pub(super) fn kill_answered(&mut self, token: u32) -> bool {
+        if self.killing.asked != Some(token) {
+            return false;
+        }
+        self.killing.asked = None;
+        if self.killing.is_on {
+            self.process_ended();
+            self.killed();
+            self.settled();
+        }
+        true
+    }
+
+    /// The program is gone, as was wanted.
+    pub(super) fn killed(&mut self) {
+        self.finish_texts();
+        self.said.killing = false;
+        self.killing.is_on = false;
+        self.killing.until = None;
+        self.program = Program::Idle;
+        self.tell(b'~', b"[program killed]");
+    }
+
+    pub(super) fn watch_kill(&mut self, now: Time) {
+        if self.killing.is_on && self.phase == Phase::Ready {
+            self.killing.until.get_or_insert(now + DIES);
+        } else {
+            self.killing.until = None;
+        }
+    }
+
+    pub(super) fn kill_timeout(&mut self, now: Time) {
+        if self.killing.until.is_none_or(|until| until > now) {
+            return;
+        }
+        // What keeps it from reading that is in the way of everything.
+        if self.killing.asked.is_some() {
+            self.outputs.push_back(Output::InterruptGdb);
+        }
+        self.have_gdb_kill();
+        self.killing.until = Some(now + DIES);
+    }
+}

@@ -1,0 +1,138 @@
+//! How far each rank's debugger is: what it was asked last, and what it answered.
+
+use std::collections::BTreeMap;
+
+use crate::front::said::{Mark, State};
+use mpd_wire::{Rank, RankSet};
+
+#[derive(Clone, Debug)]
+struct Course {
+    /// Serial of the last command that is answered by a mark.
+    asked: u32,
+    /// That of the last mark; none before the debugger's first word.
+    answered: Option<u32>,
+    state: State,
+    /// Its program was started since the job began or was started again.
+    ran: bool,
+}
+
+impl Course {
+    fn is_ready(&self) -> bool {
+        self.answered.is_some_and(|serial| serial >= self.asked)
+    }
+
+    fn is_live(&self) -> bool {
+        self.state != State::Ended
+    }
+}
+
+/// The debuggers of all ranks.
+#[derive(Debug)]
+pub(super) struct Ranks(BTreeMap<Rank, Course>);
+
+impl Ranks {
+    pub(super) fn new(ranks: &RankSet) -> Self {
+        let course = Course { asked: 0, answered: None, state: State::Idle, ran: false };
+        Self(ranks.ranks().map(|rank| (rank, course.clone())).collect())
+    }
+
+    fn each(&mut self, ranks: &RankSet, mut change: impl FnMut(&mut Course)) {
+        for rank in ranks.ranks() {
+            if let Some(course) = self.0.get_mut(&rank) {
+                change(course);
+            }
+        }
+    }
+
+    /// Those of `ranks` for which `is_so` holds. `ranks` are of this job.
+    fn filter(&self, ranks: &RankSet, is_so: impl Fn(&Course) -> bool) -> RankSet {
+        ranks.ranks().filter(|rank| self.0.get(rank).is_some_and(&is_so)).collect()
+    }
+
+    /// Those whose debugger has not ended.
+    pub(super) fn live(&self, ranks: &RankSet) -> RankSet {
+        self.filter(ranks, Course::is_live)
+    }
+
+    /// Those that have answered everything, in whatever state.
+    pub(super) fn ready(&self, ranks: &RankSet) -> RankSet {
+        self.filter(ranks, |course| course.is_live() && course.is_ready())
+    }
+
+    /// Those that have not answered their last command.
+    pub(super) fn busy(&self, ranks: &RankSet) -> RankSet {
+        self.filter(ranks, |course| {
+            course.is_live() && course.answered.is_some() && !course.is_ready()
+        })
+    }
+
+    /// Those whose programs run, as far as that is known: in the background, or because of a command.
+    pub(super) fn running(&self, ranks: &RankSet) -> RankSet {
+        let runs = |course: &Course| !course.is_ready() || course.state == State::Running;
+        self.filter(ranks, |course| course.is_live() && course.answered.is_some() && runs(course))
+    }
+
+    /// Whether none of them is waited for.
+    pub(super) fn are_ready(&self, ranks: &RankSet) -> bool {
+        let is_waited_for = |course: &Course| !course.is_ready() && course.is_live();
+        self.filter(ranks, is_waited_for).is_empty()
+    }
+
+    /// Whether one of the debuggers was heard.
+    pub(super) fn have_begun(&self) -> bool {
+        self.0.iter().any(|(_, course)| course.answered.is_some())
+    }
+
+    /// Whether the program of one of them was started.
+    pub(super) fn have_run(&self, ranks: &RankSet) -> bool {
+        !self.filter(ranks, |course| course.ran).is_empty()
+    }
+
+    /// A command with this serial goes to them.
+    pub(super) fn ask(&mut self, ranks: &RankSet, serial: u32) {
+        self.each(ranks, |course| course.asked = serial);
+    }
+
+    /// Their programs are started.
+    pub(super) fn start(&mut self, ranks: &RankSet) {
+        self.each(ranks, |course| course.ran = true);
+    }
+
+    /// No program was started any more.
+    pub(super) fn renew(&mut self) {
+        self.0.values_mut().for_each(|course| course.ran = false);
+    }
+
+    /// They have answered; returns those whose debugger has just ended.
+    pub(super) fn answer(&mut self, ranks: &RankSet, mark: &Mark) -> RankSet {
+        let ended = match mark.state {
+            State::Ended => self.live(ranks),
+            _ => RankSet::none(),
+        };
+        self.each(ranks, |course| {
+            course.answered = Some(mark.serial.max(course.answered.unwrap_or(0)));
+            course.state = mark.state.clone();
+            // However it was started: by a script of gdb, too.
+            course.ran |= !matches!(mark.state, State::Idle | State::Ended);
+        });
+        ended
+    }
+
+    /// Who does what, the lowest ranks first.
+    pub(super) fn groups(&self) -> Vec<(RankSet, String)> {
+        let mut groups: BTreeMap<(bool, &State), Vec<(u32, u32)>> = BTreeMap::new();
+        for (Rank(rank), course) in &self.0 {
+            let is_busy = course.is_live() && !course.is_ready();
+            let state = if is_busy { &State::Running } else { &course.state };
+            let is_new = course.is_live() && course.answered.is_none();
+            groups.entry((is_new, state)).or_default().push((*rank, *rank));
+        }
+        let told = |((is_new, state), ranks): ((bool, &State), Vec<_>)| {
+            let text = if is_new { "its debugger starts".into() } else { state.to_string() };
+            (RankSet::from_ranges(ranks), text)
+        };
+        let mut groups: Vec<_> = groups.into_iter().map(told).collect();
+        groups.sort_by_key(|(ranks, _)| ranks.ranks().next().map(|Rank(rank)| rank));
+        groups
+    }
+}

@@ -1,0 +1,100 @@
+//! What debugged ranks are called. A debugger that is attached to some ranks of a job is a job of its own,
+//! whose ranks count from 0; people see and type the numbers of the job that they attached to.
+
+use mpd_wire::{Rank, RankSet};
+
+/// The numbers that people use: the least is the debuggers' rank 0, and so on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    shown: RankSet,
+    /// By the debuggers' rank; none where both are the same.
+    listed: Option<Vec<Rank>>,
+}
+
+impl Numbers {
+    /// Of a whole job of `size` ranks.
+    pub fn of_job(size: u32) -> Self {
+        Self { shown: RankSet::below(size), listed: None }
+    }
+
+    /// Of these ranks of a job, not of [`RankSet::all`].
+    pub fn of_some(ranks: &RankSet) -> Self {
+        let is_whole = *ranks == RankSet::below(ranks.count());
+        let listed = (!is_whole).then(|| ranks.ranks().collect());
+        Self { shown: ranks.clone(), listed }
+    }
+
+    /// All of them, as people call them.
+    pub const fn everybody(&self) -> &RankSet {
+        &self.shown
+    }
+
+    /// What people call these ranks of the debuggers' job; none if one is not of it.
+    pub fn shown(&self, ranks: &RankSet) -> Option<RankSet> {
+        if !ranks.is_within(&RankSet::below(self.shown.count())) {
+            return None;
+        }
+        Some(match &self.listed {
+            None => ranks.clone(),
+            Some(listed) => {
+                let of = |&(low, high): &(u32, u32)| &listed[low as usize..=high as usize];
+                ranks.ranges().iter().flat_map(of).copied().collect()
+            }
+        })
+    }
+
+    /// The debuggers' ranks that people call so; those that are nobody's are left out.
+    pub fn own(&self, ranks: &RankSet) -> RankSet {
+        let Some(listed) = &self.listed else { return ranks.clone() };
+        let place = |rank: Rank| u32::try_from(listed.partition_point(|&other| other < rank));
+        let mut own = Vec::new();
+        for &(low, high) in ranks.ranges() {
+            let first = place(Rank(low)).unwrap_or(u32::MAX);
+            let behind = high
+                .checked_add(1)
+                .map_or(self.shown.count(), |next| place(Rank(next)).unwrap_or(u32::MAX));
+            own.extend(
+                behind.checked_sub(1).filter(|last| first <= *last).map(|last| (first, last)),
+            );
+        }
+        RankSet::from_ranges(own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ranks(text: &str) -> RankSet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn some_ranks_keep_the_numbers_that_they_have_in_their_job() {
+        let numbers = Numbers::of_some(&ranks("2,5-7"));
+        assert_eq!(numbers.shown(&ranks("0,2-3")), Some(ranks("2,6-7")));
+        assert_eq!(numbers.own(&ranks("6-9")), ranks("2-3"));
+        assert_eq!(numbers.own(&ranks("0-1,3")), RankSet::none());
+        assert_eq!(numbers.own(&RankSet::all()), ranks("0-3"));
+        assert_eq!(numbers.shown(&ranks("3-4")), None);
+        assert_eq!(Numbers::of_some(&ranks("0-3")), Numbers::of_job(4));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_comes_back_as_it_was(
+            job in proptest::collection::btree_set(0_u32..300, 1..60),
+            chosen in proptest::collection::btree_set(0_u32..60, 0..60),
+        ) {
+            let numbers = Numbers::of_some(&job.iter().copied().map(Rank).collect());
+            let size = u32::try_from(job.len()).unwrap();
+            let own: RankSet = chosen.into_iter().filter(|&at| at < size).map(Rank).collect();
+            let shown = numbers.shown(&own).unwrap();
+            prop_assert!(shown.is_within(numbers.everybody()));
+            prop_assert_eq!(shown.count(), own.count());
+            prop_assert_eq!(numbers.own(&shown), own);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::outgoing::Outgoing;
+use crate::raw::adopt_received;
+use mpd_wire::frame;
+use mpd_wire::frame::{Decoder, InvalidFrame, Kind};
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, sendmsg,
+    sockopt,
+};
+
+/// Bytes read per turn at most, so that one busy peer cannot starve the others.
+const READ_PER_TURN: usize = 1 << 20;
+
+/// Descriptors with one message at most, and those that may wait for their message to be understood.
+const MAX_DESCRIPTORS: usize = 8;
+
+/// Messages with descriptors that may wait to be sent.
+const MAX_PASSING: usize = 64;
+
+/// How a turn of reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// Nothing more is there now; the poll will tell.
+    Empty,
+    /// More may be there; call again.
+    More,
+    /// The peer closed its side.
+    Closed,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Conn {
+    stream: UnixStream,
+    decoder: Decoder,
+    out: Outgoing,
+    /// Descriptors to send, and how many bytes are sent before them and after those in front.
+    passing: VecDeque<(usize, Vec<OwnedFd>)>,
+    descriptors: VecDeque<OwnedFd>,
+}
+
+impl Conn {
+    /// Takes over a connected stream and makes it non-blocking.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            decoder: Decoder::default(),
+            out: Outgoing::default(),
+            passing: VecDeque::new(),
+            descriptors: VecDeque::new(),
+        })
+    }
+
+    /// Who is at the other end, as the kernel knows it.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn peer(&self) -> io::Result<UnixCredentials> {
+        Ok(getsockopt(&self.stream, sockopt::PeerCredentials)?)
+    }
+
+    /// Reads what is there. A descriptor is there no later than the first byte of its message.
+    ///
+    /// # Errors
+    /// Those of the socket; a reset counts as closed. Descriptors that nobody took, or that this process
+    /// has no room for: which belongs to which message cannot be known any more.
+    pub fn fill(&mut self) -> io::Result<Filled> {
+        if self.descriptors.len() >= MAX_DESCRIPTORS {
+            return Err(io::Error::other("descriptors that are not expected here"));
+        }
+        let mut buffer = [0_u8; 64 * 1024];
+        let mut total = 0;
+        while total < READ_PER_TURN && self.descriptors.len() < MAX_DESCRIPTORS {
+            match self.receive(&mut buffer) {
+                Ok(0) => return Ok(Filled::Closed),
+                Ok(n) => {
+                    self.decoder.push(&buffer[..n]);
+                    total += n;
+                }
+                Err(Errno::EAGAIN) => return Ok(Filled::Empty),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ECONNRESET | Errno::EPIPE) => return Ok(Filled::Closed),
+                Err(Errno::EMFILE) => return Err(io::Error::other("a descriptor got lost")),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(Filled::More)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> nix::Result<usize> {
+        let mut space = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let fd = self.stream.as_raw_fd();
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<()>(fd, &mut slices, Some(&mut space), flags)?;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(numbers) = control {
+                self.descriptors.extend(numbers.into_iter().map(adopt_received));
+            }
+        }
+        if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+            return Err(Errno::EMFILE);
+        }
+        Ok(message.bytes)
+    }
+
+    /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` for
+    /// silence. Only for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn wait(&mut self, patience_ms: u16) -> io::Result<Option<Filled>> {
+        let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::from(u16::try_from(left).unwrap_or(patience_ms))) {
+                Ok(0) => return Ok(None),
+                Ok(_) => return self.fill().map(Some),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next whole frame.
+    ///
+    /// # Errors
+    /// When the bytes are no frames.
+    pub fn next_frame(&mut self) -> Result<Option<(Kind, &[u8])>, InvalidFrame> {
+        self.decoder.next_frame()
+    }
+
+    /// Whether bytes of an unfinished frame are waiting.
+    pub fn is_partial(&self) -> bool {
+        self.decoder.is_partial()
+    }
+
+    /// The descriptor that the peer passed first of those that were not taken yet. A message that comes
+    /// with some takes as many as belong to it.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Queues a message; [`Conn::flush`] writes it.
+    pub fn send(&mut self, message: &impl serde::Serialize) {
+        frame::encode_message(message, self.out.buffer());
+    }
+
+    /// Queues a message with the `descriptors` that travel with it, if any; they are closed here when they are sent.
+    ///
+    /// # Errors
+    /// Too many wait already; nothing is queued.
+    pub fn send_with(
+        &mut self,
+        message: &impl serde::Serialize,
+        descriptors: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        if !descriptors.is_empty() {
+            if self.passing.len() >= MAX_PASSING {
+                return Err(io::Error::other("too many descriptors wait to be passed"));
+            }
+            let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
+            self.passing.push_back((self.out.len() - before, descriptors));
+        }
+        self.send(message);
+        Ok(())
+    }
+
+    /// Queues a message whose size nobody bounds.
+    ///
+    /// # Errors
+    /// It is longer than a frame; nothing is queued.
+    pub fn try_send(&mut self, message: &impl serde::Serialize) -> Result<(), InvalidFrame> {
+        frame::try_encode_message(message, self.out.buffer())
+    }
+
+    /// Queues bulk bytes as frames of `kind`.
+    pub fn send_bulk(&mut self, kind: Kind, bytes: &[u8]) {
+        frame::encode_bulk(kind, bytes, self.out.buffer());
+    }
+
+    /// Queues one frame.
+    pub fn send_frame(&mut self, kind: Kind, payload: &[u8]) {
+        frame::encode(kind, payload, self.out.buffer());
+    }
+
+    /// Bytes queued and not yet written.
+    pub fn queued(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Writes what the socket takes. A writable event calls for it again while bytes are queued.
+    ///
+    /// # Errors
+    /// Those of the socket: the peer is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while !self.passing.is_empty() {
+            match self.flush_passing() {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(()),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.out.flush(&mut &self.stream)
+    }
+
+    /// Writes once: up to the next message with descriptors, or from its first byte on with them.
+    fn flush_passing(&mut self) -> nix::Result<()> {
+        let Some((before, descriptors)) = self.passing.front() else { return Ok(()) };
+        let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let (end, control) = match *before {
+            0 => (self.passing.get(1).map_or(self.out.len(), |(bytes, _)| *bytes), &rights[..]),
+            before => (before, &[][..]),
+        };
+        let slices = [IoSlice::new(&self.out.waiting()[..end])];
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, control, flags, None)?;
+        self.out.advance(sent);
+        if *before == 0 {
+            self.passing.pop_front();
+        }
+        if let Some((before, _)) = self.passing.front_mut() {
+            *before -= sent;
+        }
+        Ok(())
+    }
+
+    /// Writes everything, waiting if need be. Only for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn flush_blocking(&mut self) -> io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        let result = self.flush();
+        self.stream.set_nonblocking(true)?;
+        result
+    }
+
+    /// Says that nothing more will be sent. What the peer still says can be read.
+    pub fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}
+
+impl AsRawFd for Conn {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read as _, Seek as _, Write as _};
+
+    use super::*;
+
+    fn pair() -> (Conn, Conn) {
+        let (one, other) = UnixStream::pair().unwrap();
+        (Conn::new(one).unwrap(), Conn::new(other).unwrap())
+    }
+
+    /// A file that says its number.
+    fn numbered(number: usize) -> OwnedFd {
+        let mut file = tempfile::tempfile().unwrap();
+        write!(file, "{number}").unwrap();
+        file.rewind().unwrap();
+        file.into()
+    }
+
+    fn number_of(descriptor: OwnedFd) -> usize {
+        let mut text = String::new();
+        File::from(descriptor).read_to_string(&mut text).unwrap();
+        text.parse().unwrap()
+    }
+
+    /// Takes messages until the one that says `last`: a number below 100 came with its descriptor.
+    fn take_until(conn: &mut Conn, last: usize, flush: &mut Conn) -> Vec<usize> {
+        let mut taken = Vec::new();
+        while taken.last() != Some(&last) {
+            flush.flush().unwrap();
+            assert_ne!(conn.fill().unwrap(), Filled::Closed);
+            while let Some((kind, payload)) = conn.next_frame().unwrap() {
+                if kind != Kind::Control {
+                    continue;
+                }
+                let number: usize = frame::decode_message(payload).unwrap();
+                if number < 100 {
+                    assert_eq!(number_of(conn.take_descriptor().unwrap()), number);
+                }
+                taken.push(number);
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn each_descriptor_comes_with_its_message_however_many_are_read_at_once() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..50 {
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+            ours.send(&(100 + number));
+        }
+        let wanted: Vec<usize> = (0..50).flat_map(|n| [n, 100 + n]).collect();
+        assert_eq!(take_until(&mut theirs, 149, &mut ours), wanted);
+        assert!(theirs.take_descriptor().is_none());
+    }
+
+    #[test]
+    fn descriptors_keep_their_place_when_the_socket_is_full() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..5 {
+            ours.send_bulk(Kind::Spec, &vec![7; 300_000]);
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+        }
+        ours.flush().unwrap();
+        assert!(ours.queued() > 0);
+        assert_eq!(take_until(&mut theirs, 4, &mut ours), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn no_more_descriptors_wait_than_the_bound() {
+        let (mut ours, mut theirs) = pair();
+        for number in 0..MAX_PASSING {
+            ours.send_with(&number, vec![numbered(number)]).unwrap();
+        }
+        assert!(ours.send_with(&99, vec![numbered(99)]).is_err());
+        // A reader that takes none of them stops after a few.
+        ours.flush().unwrap();
+        assert_eq!(theirs.fill().unwrap(), Filled::More);
+        assert!(theirs.descriptors.len() < 2 * MAX_DESCRIPTORS);
+        assert!(theirs.fill().is_err());
+    }
+
+    #[test]
+    fn more_descriptors_with_one_message_than_may_be_are_an_error() {
+        let (mut ours, mut theirs) = pair();
+        ours.send_with(&0, (0..=MAX_DESCRIPTORS).map(numbered).collect()).unwrap();
+        ours.flush().unwrap();
+        assert!(theirs.fill().is_err());
+    }
+}

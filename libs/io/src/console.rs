@@ -1,0 +1,144 @@
+//! What every console has in common: find the daemon, ask, wait for the answer.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use mpd_wire::frame;
+use mpd_wire::frame::InvalidFrame;
+use mpd_wire::message::{ConsoleReply, Opening, RingRequest, VERSION};
+
+use crate::conn::{Conn, Filled};
+use crate::rings::Door;
+use crate::rundir::{RunDir, RunDirError};
+
+/// How long a daemon may take to answer what it knows itself.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// Nobody serves that directory.
+    #[error("no daemon is running with {path}{}", instead(.private))]
+    NoDaemon {
+        /// The directory.
+        path: String,
+        /// The processes that began private rings there.
+        private: Vec<u32>,
+    },
+    /// The directory is not to be trusted.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    /// The connection failed.
+    #[error("cannot speak with the daemon: {0}")]
+    System(#[from] std::io::Error),
+    /// What came is no frame or no reply.
+    #[error("the daemon speaks another language: {0}")]
+    Frame(#[from] InvalidFrame),
+    /// The daemon closed the connection.
+    #[error("the daemon closed the connection without an answer")]
+    Closed,
+    /// Silence.
+    #[error("the daemon has not answered for {0:?}")]
+    Silent(Duration),
+    /// The daemon answered something else.
+    #[error(
+        "the daemon's answer does not fit the question; mpd and this program must be of one release"
+    )]
+    Unfit,
+    /// The daemon's own words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Most private jobs that an error names.
+const MAX_NAMED: usize = 8;
+
+/// What there is instead of a daemon, else how to start one.
+fn instead(private: &[u32]) -> String {
+    if private.is_empty() {
+        return "; start one with 'mpd --daemon', or a ring with 'mpdboot'".to_owned();
+    }
+    let mut names: Vec<String> =
+        private.iter().take(MAX_NAMED).map(|owner| format!("p{owner}")).collect();
+    if private.len() > MAX_NAMED {
+        names.push("…".to_owned());
+    }
+    format!("; jobs run here without one ({}): see 'mpdlistjobs'", names.join(", "))
+}
+
+/// A connection to the daemon of this host.
+#[derive(Debug)]
+pub struct Console {
+    conn: Conn,
+    closed: bool,
+}
+
+impl Console {
+    /// Connects to the daemon of `rundir` and says `opening`.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub fn open(rundir: &RunDir, opening: &Opening) -> Result<Self, ConsoleError> {
+        Self::enter(&Door::Standing(rundir.clone()), opening)
+    }
+
+    fn enter(door: &Door, opening: &Opening) -> Result<Self, ConsoleError> {
+        let Some(mut conn) = door.connect()? else { return Err(door.nobody()) };
+        conn.send(opening);
+        conn.flush_blocking()?;
+        Ok(Self { conn, closed: false })
+    }
+
+    /// Connects and asks for something of the ring.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub fn ask(rundir: &RunDir, request: RingRequest) -> Result<Self, ConsoleError> {
+        Self::ask_at(&Door::Standing(rundir.clone()), request)
+    }
+
+    /// The same of any daemon.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub fn ask_at(door: &Door, request: RingRequest) -> Result<Self, ConsoleError> {
+        Self::enter(door, &Opening::Ring { version: VERSION, request })
+    }
+
+    /// The next answer; a refusal is an error. Waits at most `patience`, for ever if that is `None`.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub fn answer(&mut self, patience: Option<Duration>) -> Result<ConsoleReply, ConsoleError> {
+        const SLICE_MS: u128 = 60_000;
+        let deadline = patience.map(|p| (Instant::now() + p, p));
+        loop {
+            if let Some((_, payload)) = self.conn.next_frame()? {
+                return match frame::decode_message(payload)? {
+                    ConsoleReply::Refused { problem } => Err(ConsoleError::Refused(problem)),
+                    reply => Ok(reply),
+                };
+            }
+            if self.closed {
+                return Err(ConsoleError::Closed);
+            }
+            let left = deadline.map_or(SLICE_MS, |(at, _)| {
+                at.saturating_duration_since(Instant::now()).as_millis().min(SLICE_MS)
+            });
+            // The answer may have come together with the end.
+            match (self.conn.wait(u16::try_from(left).unwrap_or(u16::MAX))?, deadline) {
+                (Some(filled), _) => self.closed = filled == Filled::Closed,
+                (None, Some((at, patience))) if at <= Instant::now() => {
+                    return Err(ConsoleError::Silent(patience));
+                }
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+impl AsFd for Console {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.conn.as_fd()
+    }
+}

@@ -1,0 +1,133 @@
+//! The CPUs that this process may use, and how they make up cores and NUMA nodes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use mpd_placement::binding::Cpu;
+
+use crate::status::field;
+
+const SYSTEM: &str = "/sys/devices/system";
+
+/// More CPUs than any kernel can have: a list with higher numbers is none.
+const MAX_CPUS: u32 = 1 << 16;
+
+/// A mask of CPUs as the kernel takes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuMask(Vec<libc::c_ulong>);
+
+impl CpuMask {
+    /// These CPUs; of none: no mask.
+    pub fn of(cpus: &[u32]) -> Option<Self> {
+        let bits = libc::c_ulong::BITS;
+        let mut words = vec![0; (cpus.iter().max()? / bits) as usize + 1];
+        for cpu in cpus {
+            words[(cpu / bits) as usize] |= 1 << (cpu % bits);
+        }
+        Some(Self(words))
+    }
+
+    /// Its words, the lowest CPUs first.
+    pub(crate) fn words(&self) -> &[libc::c_ulong] {
+        &self.0
+    }
+}
+
+/// How many CPUs this process may use, by its mask and its share of their time; 1 if that is unknown.
+pub fn count() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+/// The CPUs that this process may use: control groups and masks are heeded. Where the system does not
+/// say how they are built, each is a core, and all are one node.
+///
+/// # Errors
+/// The system does not tell which they are.
+pub fn allowed() -> io::Result<Vec<Cpu>> {
+    // The system call needs a buffer as large as the kernel's own masks, which it does not tell.
+    let status = fs::read_to_string("/proc/self/status")?;
+    let list = field(&status, "Cpus_allowed_list:");
+    let numbers = list.and_then(numbers).ok_or(io::ErrorKind::InvalidData)?;
+    let nodes = nodes(Path::new(SYSTEM));
+    let cpu = |number: u32| Cpu {
+        node: nodes.get(&number).copied().unwrap_or(0),
+        core: core(Path::new(SYSTEM), number).unwrap_or(number),
+        number,
+    };
+    Ok(numbers.into_iter().map(cpu).collect())
+}
+
+/// The lowest CPU of the core that a CPU is part of.
+fn core(system: &Path, cpu: u32) -> Option<u32> {
+    let list = system.join(format!("cpu/cpu{cpu}/topology/thread_siblings_list"));
+    numbers(&fs::read_to_string(list).ok()?)?.first().copied()
+}
+
+/// The node of each CPU.
+fn nodes(system: &Path) -> BTreeMap<u32, u32> {
+    let entries = fs::read_dir(system.join("node")).into_iter().flatten().flatten();
+    let node = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse::<u32>().ok()?;
+        let cpus = numbers(&fs::read_to_string(entry.path().join("cpulist")).ok()?)?;
+        Some(cpus.into_iter().map(move |cpu| (cpu, number)))
+    };
+    entries.filter_map(node).flatten().collect()
+}
+
+/// The numbers of a list like `0-3,8`, in order.
+fn numbers(list: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high) = (low.parse::<u32>().ok()?, high.parse::<u32>().ok()?);
+        if high >= MAX_CPUS {
+            return None;
+        }
+        all.extend(low..=high);
+    }
+    all.sort_unstable();
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_kernel_are_understood() {
+        assert_eq!(numbers("0-2,8\n"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(numbers("\t5\n"), Some(vec![5]));
+        assert_eq!(numbers("\n"), Some(vec![]), "a node of memory alone");
+        assert_eq!((numbers("a"), numbers("0-4000000000")), (None, None));
+    }
+
+    #[test]
+    fn masks_have_a_bit_for_each_cpu() {
+        assert_eq!(CpuMask::of(&[0, 3, 65]).unwrap().words(), [0b1001, 0b10]);
+        assert_eq!(CpuMask::of(&[]), None);
+    }
+
+    #[test]
+    fn a_system_is_read_as_it_describes_itself() {
+        let system = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = system.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("node/node0/cpulist", "0-1\n");
+        file("node/node3/cpulist", "2-3\n");
+        file("node/online", "0,3\n");
+        file("cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+        let nodes = nodes(system.path());
+        assert_eq!(nodes, [(0, 0), (1, 0), (2, 3), (3, 3)].into());
+        assert_eq!((core(system.path(), 2), core(system.path(), 3)), (Some(0), None));
+    }
+
+    #[test]
+    fn this_process_may_use_a_cpu() {
+        assert!(!allowed().unwrap().is_empty());
+    }
+}

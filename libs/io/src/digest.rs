@@ -1,0 +1,102 @@
+//! SHA-256 of files, a piece at a time, so that whoever computes it can look at other things between.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use crypto::digest::{Context, SHA256};
+use mpd_wire::job::Digest;
+
+/// A digest under way.
+#[derive(Clone)]
+pub struct Hasher {
+    context: Context,
+    bytes: u64,
+}
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Self { context: Context::new(&SHA256), bytes: 0 }
+    }
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hasher").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Hasher {
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.context.update(piece);
+        self.bytes += piece.len() as u64;
+    }
+
+    /// How many bytes it has taken.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The digest of all that was taken.
+    pub fn finish(self) -> Digest {
+        let mut bytes = [0; 32];
+        // SHA-256 has 32 bytes.
+        bytes.copy_from_slice(self.context.finish().as_ref());
+        Digest::from_bytes(bytes)
+    }
+}
+
+/// A file that is being read for its digest.
+#[derive(Debug)]
+pub struct Hashing {
+    file: File,
+    hasher: Hasher,
+}
+
+impl Hashing {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, hasher: Hasher::default() })
+    }
+
+    /// Reads as much as the buffer holds; at the end of the file its digest and length.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn step(&mut self, buffer: &mut [u8]) -> io::Result<Option<(Digest, u64)>> {
+        match self.file.read(buffer) {
+            Ok(0) => Ok(Some((self.hasher.clone().finish(), self.hasher.bytes()))),
+            Ok(n) => {
+                self.hasher.update(&buffer[..n]);
+                Ok(None)
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_digest_of_its_content_however_it_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let mut hashing = Hashing::begin(file.path()).unwrap();
+        let mut buffer = [0; 2];
+        let (digest, bytes) = loop {
+            if let Some(end) = hashing.step(&mut buffer).unwrap() {
+                break end;
+            }
+        };
+        assert_eq!(bytes, 3);
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.to_string(), known);
+    }
+}

@@ -1,0 +1,226 @@
+//! System V objects: which exist, and the removal of those that a job left.
+//!
+//! They do not die with their maker. [`Known`] decide which were made by the job. What bears the key of one
+//! of the job's groups goes in any case, files of shared memory, too; of others, see [`crate::shm`].
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use mpd_job::leftovers::{Before, Kind, Known, Object, Reason, State, Use};
+use mpd_wire::job::GroupKey;
+use nix::unistd::geteuid;
+
+use crate::raw::{remove_system_v, semaphore_pid};
+use crate::shm::{files, remove};
+
+const KINDS: [Kind; 3] = [Kind::Memory, Kind::Semaphores, Kind::Messages];
+
+/// Most semaphores of a set that are asked for their last user; the kernel's usual bound.
+const MAX_MEMBERS: i32 = 32_000;
+
+/// The objects that exist now.
+pub fn existing() -> Before {
+    let ids = |kind| table(kind).into_iter().map(|row| row.id).collect();
+    Before {
+        memory: ids(Kind::Memory),
+        semaphores: ids(Kind::Semaphores),
+        messages: ids(Kind::Messages),
+    }
+}
+
+/// Removes the System V objects that are the job's by these notes. Gives how many of them are kept because a
+/// process is attached.
+pub fn sweep(notes: &Known) -> usize {
+    let uid = geteuid().as_raw();
+    let mut attached = 0;
+    for row in KINDS.into_iter().flat_map(table) {
+        // Which process used a semaphore is asked only where it may matter.
+        let object = if row.users == [uid; 2] { row.object() } else { continue };
+        match notes.judge(&object, uid) {
+            Ok(()) => row.remove(),
+            Err(kept) if kept.is_doubtful => {
+                attached += usize::from(kept.reason == Reason::Attached);
+                log::info!("{} {} stays: {}", row.kind, row.id, kept.reason);
+            }
+            Err(kept) => log::debug!("{} {} stays: {}", row.kind, row.id, kept.reason),
+        }
+    }
+    attached
+}
+
+/// Removes the user's objects that are called by the keys of `groups`: System V objects, and shared
+/// memory and semaphores of POSIX whose name begins so. To be called when no process of the groups lives.
+pub fn sweep_groups(groups: &[GroupKey]) {
+    if groups.is_empty() {
+        return;
+    }
+    let uid = geteuid().as_raw();
+    let keys: BTreeSet<i64> = groups.iter().map(|group| group.number().into()).collect();
+    let objects = KINDS.into_iter().flat_map(table);
+    objects
+        .filter(|row| row.users[0] == uid && keys.contains(&row.key))
+        .for_each(|row| row.remove());
+    let names: BTreeSet<String> = groups.iter().map(|group| group.name()).collect();
+    for (path, metadata) in files() {
+        if metadata.uid() == uid && key_in(&path).is_some_and(|name| names.contains(&name)) {
+            remove(&path);
+        }
+    }
+}
+
+/// The keys of all System V objects there are.
+pub fn keys_in_use() -> BTreeSet<i64> {
+    KINDS.into_iter().flat_map(table).map(|row| row.key).collect()
+}
+
+/// What can be the name of a [`GroupKey`] at the beginning of the name of a file in `/dev/shm`.
+fn key_in(path: &Path) -> Option<String> {
+    const LENGTH: usize = "mpd-0123456789abcdef".len();
+    let name = path.file_name()?.to_str()?;
+    // A POSIX semaphore is a file, too.
+    let name = name.strip_prefix("sem.").unwrap_or(name);
+    Some(format!("/{}", name.get(..LENGTH)?))
+}
+
+/// A row of `/proc/sysvipc/*`.
+#[derive(Debug)]
+struct Row {
+    kind: Kind,
+    id: i32,
+    key: i64,
+    /// Owner and creator.
+    users: [u32; 2],
+    /// Members of a semaphore set.
+    members: i32,
+    attached: u64,
+    /// Process ids by the names of their columns in the table; 0 for those that it does not have.
+    creator: u32,
+    sender: u32,
+    receiver: u32,
+    /// Seconds since 1970, likewise.
+    changed: u64,
+    operated: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl Row {
+    fn object(&self) -> Object {
+        let state = match self.kind {
+            Kind::Memory => State::Memory {
+                made: Use { pid: self.creator, at: self.changed },
+                attached: self.attached,
+            },
+            // To set a semaphore is a use of it, and changes the time of change alone.
+            Kind::Semaphores => State::Semaphores {
+                pids: self.semaphore_pids(),
+                at: self.operated.max(self.changed),
+            },
+            Kind::Messages => State::Messages {
+                sent: Use { pid: self.sender, at: self.sent },
+                received: Use { pid: self.receiver, at: self.received },
+            },
+        };
+        Object { id: self.id, users: self.users, state }
+    }
+
+    /// The last user of each semaphore of a set that has one.
+    fn semaphore_pids(&self) -> Option<Vec<u32>> {
+        if self.members > MAX_MEMBERS {
+            return None;
+        }
+        let mut pids = BTreeSet::new();
+        for number in 0..self.members {
+            pids.insert(semaphore_pid(self.id, number).ok()?);
+        }
+        pids.remove(&0);
+        Some(pids.into_iter().collect())
+    }
+
+    fn remove(&self) {
+        match remove_system_v(self.kind, self.id) {
+            Ok(()) => log::debug!("{} {} of the job removed", self.kind, self.id),
+            Err(e) => log::info!("{} {} stays: {e}", self.kind, self.id),
+        }
+    }
+}
+
+/// What the kernel calls a kind: its table, and the column of the id.
+const fn names(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Memory => ("shm", "shmid"),
+        Kind::Semaphores => ("sem", "semid"),
+        Kind::Messages => ("msg", "msqid"),
+    }
+}
+
+/// Reads one of the kernel's three tables; columns are found by the names in its first line.
+fn table(kind: Kind) -> Vec<Row> {
+    let (name, id_column) = names(kind);
+    let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |column: &str| {
+            let at = columns.iter().position(|c| *c == column)?;
+            fields.get(at)?.parse::<i64>().ok()
+        };
+        let small = |column| number(column).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let large = |column| number(column).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let user = |column| u32::try_from(number(column)?).ok();
+        Some(Row {
+            kind,
+            id: i32::try_from(number(id_column)?).ok()?,
+            key: number("key")?,
+            users: [user("uid")?, user("cuid")?],
+            members: number("nsems").and_then(|n| i32::try_from(n).ok()).unwrap_or(0),
+            attached: large("nattch"),
+            creator: small("cpid"),
+            sender: small("lspid"),
+            receiver: small("lrpid"),
+            changed: large("ctime"),
+            operated: large("otime"),
+            sent: large("stime"),
+            received: large("rtime"),
+        })
+    };
+    lines.filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::SHM;
+
+    #[test]
+    fn the_tables_of_the_kernel_can_be_read() {
+        for kind in KINDS {
+            let (name, id_column) = names(kind);
+            let text = fs::read_to_string(format!("/proc/sysvipc/{name}")).unwrap();
+            let columns: Vec<&str> =
+                text.lines().next().unwrap().split_ascii_whitespace().collect();
+            let own: &[&str] = match kind {
+                Kind::Memory => &["cpid", "nattch"],
+                Kind::Semaphores => &["nsems", "otime"],
+                Kind::Messages => &["lspid", "lrpid", "stime", "rtime"],
+            };
+            for column in ["key", id_column, "uid", "cuid", "ctime"].iter().chain(own) {
+                assert!(columns.contains(column), "{column} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_groups_names_in_dev_shm_those_that_begin_with_its_key_are_its_own() {
+        let key = |name: &str| key_in(&Path::new(SHM).join(name));
+        let ours = GroupKey::new(0x1_e240, 1).name();
+        for name in [&ours[1..], &format!("{}.second", &ours[1..]), &format!("sem.{}", &ours[1..])]
+        {
+            assert_eq!(key(name).as_ref(), Some(&ours));
+        }
+        assert_eq!(key("mpd-0001e240"), None);
+    }
+}

@@ -1,0 +1,421 @@
+//! The file that holds a ring's key: found, checked, read, and made where there is none.
+//!
+//! Whoever reads the key may command the ring, so a file that others could have read or written is
+//! refused, with words that say how to repair it. What its text means is in
+//! [`mpd_channel::keytext`].
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use crypto::rand::SystemRandom;
+use mpd_channel::keytext::InvalidKeyText;
+use mpd_channel::{Key, KeyText};
+use nix::libc;
+use nix::unistd::{User, geteuid};
+
+use crate::logging::plain;
+use crate::random;
+
+/// Variable that names the key file.
+pub const VARIABLE: &str = "MPD_KEY_FILE";
+
+/// In the place of a path: the key stands on standard input, and in no file.
+pub const STANDARD_INPUT: &str = "-";
+
+/// Where root's key is.
+pub const ROOT_PATH: &str = "/etc/mpd/key";
+
+/// Where everybody else's is, below the home directory.
+pub const USER_FILE: &str = ".mpd.key";
+
+/// Largest key file: two keys, a name, and room for comments.
+pub const MAX_SIZE: u64 = 4096;
+
+/// The key file of this process, existing or not.
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+}
+
+/// Whether a key was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was there.
+    Found,
+    /// It was made now.
+    Created,
+}
+
+/// Why a key file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// What is there is not to be trusted, or is no key.
+    #[error("{path}: {problem}; {}", .problem.repair(.path))]
+    Refused {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The ring's name cannot stand in a file.
+    #[error("'{0}' cannot be the name of a ring: letters, digits and . _ - : can stand in it")]
+    RingName(String),
+    /// The home directory is not known.
+    #[error("no home directory is known for the key file; {ELSEWHERE}")]
+    NoHome,
+    /// The file cannot be read or made where it belongs.
+    #[error("{path}: {}; {ELSEWHERE}", plain(.error))]
+    Place {
+        /// The key file.
+        path: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The system refuses.
+    #[error("{path}: {error}")]
+    System {
+        /// The file concerned.
+        path: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+/// What to do if the place of the key file cannot be used.
+const ELSEWHERE: &str = "name another key file with --key or MPD_KEY_FILE";
+
+/// What is wrong with a key file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A symbolic link.
+    #[error("is a symbolic link")]
+    Symlink,
+    /// A directory, FIFO, socket or device.
+    #[error("is not a regular file")]
+    NotRegular,
+    /// Somebody else's.
+    #[error("belongs to {0}")]
+    Owner(String),
+    /// Others may read or write it.
+    #[error("is open to other users (mode {0:o})")]
+    Mode(u32),
+    /// It has other names.
+    #[error("has {0} hard links")]
+    Links(u64),
+    /// Larger than [`MAX_SIZE`].
+    #[error("is larger than {MAX_SIZE} bytes")]
+    Size,
+    /// The text is not that of a key file.
+    #[error("is not a key file: {0}")]
+    Text(InvalidKeyText),
+}
+
+impl Problem {
+    /// What to do about it.
+    fn repair(&self, path: &str) -> String {
+        match self {
+            Self::Symlink => "put the file itself there".to_owned(),
+            Self::NotRegular => "remove it, and mpdboot makes a key".to_owned(),
+            Self::Owner(_) => "remove it and put a copy of your own there".to_owned(),
+            Self::Mode(_) => format!(
+                "run 'chmod 600 {path}'; if others may have read it, remove it on all hosts, and \
+                 mpdboot makes a new key"
+            ),
+            Self::Links(_) => format!(
+                "run 'cp {path} {path}.copy && chmod 600 {path}.copy && mv {path}.copy {path}', and \
+                 remove its other names"
+            ),
+            Self::Size | Self::Text(_) => {
+                "copy it again from another host of the ring, or remove it \
+                 on all hosts, and mpdboot makes a new key"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl KeyFile {
+    /// The key file at `path`.
+    pub const fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The key file that applies: `option` if the user named one, else what the environment names, else
+    /// that of the effective user.
+    ///
+    /// # Errors
+    /// [`KeyFileError::NoHome`].
+    pub fn resolve(option: Option<PathBuf>) -> Result<Self, KeyFileError> {
+        option.or_else(in_environment).map_or_else(Self::of_user, |path| Ok(Self::at(path)))
+    }
+
+    fn of_user() -> Result<Self, KeyFileError> {
+        if geteuid().is_root() {
+            return Ok(Self::at(ROOT_PATH.into()));
+        }
+        let passwd = || User::from_uid(geteuid()).ok().flatten().map(|user| user.dir);
+        std::env::var_os("HOME")
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute())
+            .or_else(passwd)
+            .map(|home| Self::at(home.join(USER_FILE)))
+            .ok_or(KeyFileError::NoHome)
+    }
+
+    /// The file itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the key; `None` when there is no file.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn load(&self) -> Result<Option<KeyText>, KeyFileError> {
+        let Some(text) = read_private(&self.path).map_err(with_advice)? else { return Ok(None) };
+        let key = KeyText::parse(text).map_err(|e| refused(&self.path, Problem::Text(e)))?;
+        Ok(Some(key))
+    }
+
+    /// Reads the key; if there is no file, makes one with a new key for `ring`. When several processes
+    /// do so at once, on whatever hosts share the directory, one makes the key and all get that one.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn load_or_create(&self, ring: &str) -> Result<(KeyText, Origin), KeyFileError> {
+        if let Some(key) = self.load()? {
+            return Ok((key, Origin::Found));
+        }
+        self.load_or_store(&generate(ring)?)
+    }
+
+    /// Reads the key; if there is no file, makes one with this text, which came from another host.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn load_or_store(&self, text: &KeyText) -> Result<(KeyText, Origin), KeyFileError> {
+        if let Some(key) = self.load()? {
+            return Ok((key, Origin::Found));
+        }
+        let created = self.create(text).map_err(|error| with_advice(system(&self.path, error)))?;
+        let origin = if created { Origin::Created } else { Origin::Found };
+        match self.load()? {
+            Some(key) => Ok((key, origin)),
+            None => Err(system(&self.path, io::Error::other("removed by another process"))),
+        }
+    }
+
+    /// Makes the file with this text, whole or not at all; `false` if another one is there. `O_EXCL` is
+    /// not to be relied on over NFS, `link` is, even if its answer is lost.
+    fn create(&self, text: &KeyText) -> io::Result<bool> {
+        if let Some(directory) = self.path.parent()
+            && !directory.as_os_str().is_empty()
+            && !directory.exists()
+        {
+            DirBuilder::new().mode(0o755).create(directory)?;
+            // Whatever the mask of file modes takes from its owner.
+            let mode = fs::metadata(directory)?.permissions().mode();
+            fs::set_permissions(directory, Permissions::from_mode(mode | 0o700))?;
+        }
+        let mut name = self.temporary_prefix();
+        name.push(format!("{}-{}", std::process::id(), random::hex128()?));
+        let temporary = self.path.with_file_name(name);
+        let result = self.write_and_link(&temporary, text);
+        // A reader that saw both names may have removed this one.
+        let _ = fs::remove_file(&temporary);
+        result
+    }
+
+    fn write_and_link(&self, temporary: &Path, text: &KeyText) -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
+        // Whatever the mask of file modes takes away.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(text.to_text().as_bytes())?;
+        file.sync_all()?;
+        let linked = fs::hard_link(temporary, &self.path);
+        let there = fs::symlink_metadata(&self.path);
+        match (linked, there) {
+            (Ok(()), _) => Ok(true),
+            (Err(_), Ok(there)) => Ok(same_file(&there, &file.metadata()?)),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// What the names of files begin with that will become this one.
+    fn temporary_prefix(&self) -> OsString {
+        let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
+        prefix.push(".new-");
+        prefix
+    }
+
+    /// Removes the temporary name of this file, which its maker is about to remove or died with.
+    fn forget_temporary(&self, metadata: &Metadata) {
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let prefix = self.temporary_prefix();
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        for entry in entries.flatten() {
+            let ours = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes())
+                && entry.metadata().is_ok_and(|other| same_file(&other, metadata));
+            if ours {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// A new key for `ring`, in no file.
+///
+/// # Errors
+/// [`KeyFileError`] when no ring can be called so, or the system has no randomness to give.
+pub fn generate(ring: &str) -> Result<KeyText, KeyFileError> {
+    let key = Key::generate(&SystemRandom::new())
+        .map_err(|e| system(Path::new("a new key"), io::Error::other(e)))?;
+    KeyText::new(ring, key.into())
+        .ok_or_else(|| KeyFileError::RingName(ring.escape_default().to_string()))
+}
+
+/// Reads a key from standard input up to its end.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn from_standard_input() -> Result<KeyText, KeyFileError> {
+    let path = Path::new("the key on standard input");
+    let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| system(path, error))?;
+    let text = read(path, &File::from(stdin))?;
+    KeyText::parse(text).map_err(|e| refused(path, Problem::Text(e)))
+}
+
+/// The path in the environment.
+pub fn in_environment() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Reads a small file that must be nobody else's business; `None` when there is none.
+///
+/// # Errors
+/// [`KeyFileError`] when it is not a regular file of ours (or root's) with one name, closed to others,
+/// and at most [`MAX_SIZE`] long.
+pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, KeyFileError> {
+    for attempt in 0.. {
+        let Some(file) = open(path)? else { return Ok(None) };
+        let metadata = file.metadata().map_err(|error| system(path, error))?;
+        match check(&Facts::of(&metadata), geteuid().as_raw()) {
+            Ok(()) => return read(path, &file).map(Some),
+            Err(Problem::Links(_)) if attempt < 2 => {
+                KeyFile::at(path.to_owned()).forget_temporary(&metadata);
+            }
+            Err(problem) => return Err(refused(path, problem)),
+        }
+    }
+    unreachable!("the third attempt returns")
+}
+
+/// Opens without following a link, and without waiting for the other end of a FIFO.
+fn open(path: &Path) -> Result<Option<File>, KeyFileError> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let error = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => return Ok(Some(file)),
+        Err(error) => error,
+    };
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => Ok(None),
+        Some(libc::ELOOP) => Err(refused(path, Problem::Symlink)),
+        Some(libc::ENXIO) => Err(refused(path, Problem::NotRegular)),
+        // It cannot be read, and perhaps it can be said why.
+        Some(libc::EACCES) => match fs::symlink_metadata(path) {
+            Ok(there) if there.uid() != geteuid().as_raw() => {
+                Err(refused(path, Problem::Owner(user_name(there.uid()))))
+            }
+            _ => Err(system(path, error)),
+        },
+        _ => Err(system(path, error)),
+    }
+}
+
+fn read(path: &Path, file: &File) -> Result<Vec<u8>, KeyFileError> {
+    // Large enough from the start: growing would leave copies behind.
+    let mut text = Vec::with_capacity(usize::try_from(MAX_SIZE).unwrap_or(0) + 64);
+    file.take(MAX_SIZE + 1).read_to_end(&mut text).map_err(|error| system(path, error))?;
+    if text.len() as u64 > MAX_SIZE {
+        return Err(refused(path, Problem::Size));
+    }
+    Ok(text)
+}
+
+/// What is known of an open file.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    regular: bool,
+    owner: u32,
+    mode: u32,
+    links: u64,
+    size: u64,
+}
+
+impl Facts {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            regular: metadata.is_file(),
+            owner: metadata.uid(),
+            mode: metadata.mode() & 0o7777,
+            links: metadata.nlink(),
+            size: metadata.len(),
+        }
+    }
+}
+
+fn check(facts: &Facts, euid: u32) -> Result<(), Problem> {
+    if !facts.regular {
+        Err(Problem::NotRegular)
+    } else if facts.owner != euid && facts.owner != 0 {
+        Err(Problem::Owner(user_name(facts.owner)))
+    } else if facts.mode & 0o077 != 0 {
+        Err(Problem::Mode(facts.mode))
+    } else if facts.links != 1 {
+        Err(Problem::Links(facts.links))
+    } else if facts.size > MAX_SIZE {
+        Err(Problem::Size)
+    } else {
+        Ok(())
+    }
+}
+
+fn same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+fn refused(path: &Path, problem: Problem) -> KeyFileError {
+    KeyFileError::Refused { path: path.display().to_string(), problem }
+}
+
+fn system(path: &Path, error: io::Error) -> KeyFileError {
+    KeyFileError::System { path: path.display().to_string(), error }
+}
+
+/// The same error for a key file, which may be in another place.
+fn with_advice(error: KeyFileError) -> KeyFileError {
+    match error {
+        KeyFileError::System { path, error } => KeyFileError::Place { path, error },
+        other => other,
+    }
+}
+
+fn user_name(uid: u32) -> String {
+    match User::from_uid(uid.into()) {
+        Ok(Some(user)) => format!("user {}", user.name),
+        _ => format!("user {uid}"),
+    }
+}

@@ -1,0 +1,68 @@
+//! Descriptors: everything in the suite that reads, writes, waits, signals or spawns.
+//!
+//! Nothing here decides: owners in the programs translate readiness and bytes into inputs of the
+//! pure machines of the other crates, and perform their outputs with what is offered here. Rules that hold for
+//! every owner:
+//!
+//! - One descriptor, one owner, closed by drop. All are close-on-exec.
+//! - mio is edge-triggered: an owner reads until `WouldBlock` or remembers that it did not.
+//! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
+//! - All `unsafe` of the daemons and consoles is in `raw.rs`, but for the symbols that debuggers find in `mpirun`.
+
+pub mod addresses;
+pub mod alone;
+pub mod cgroup;
+pub mod clock;
+pub mod conn;
+pub mod console;
+pub mod cpus;
+pub mod digest;
+pub mod farend;
+pub mod identity;
+mod inherited;
+pub mod input;
+pub mod ipc;
+pub mod keyfile;
+pub mod leftovers;
+pub mod link;
+pub mod listed;
+pub mod locate;
+pub mod logging;
+pub mod made;
+pub mod oom;
+pub mod outgoing;
+pub mod output;
+pub mod passing;
+pub mod pidfd;
+pub mod plain_terminal;
+pub mod priority;
+pub mod pty;
+pub mod random;
+pub mod ringname;
+pub mod rings;
+pub mod rundir;
+pub mod screen;
+pub mod search;
+pub mod shm;
+pub mod siblings;
+pub mod signals;
+pub mod spawn;
+mod stat;
+mod status;
+pub mod sweep;
+pub mod tcp;
+pub mod terminal;
+pub mod thishost;
+pub mod tracer;
+pub mod tree;
+pub mod usage;
+pub mod watch;
+
+#[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]
+mod raw;
+
+pub use raw::{
+    adopt_inherited, close_inherited, close_standard, closed_at_start, ignore_signal,
+    part_large_blocks, place_for_exec, reserve_standard_descriptors, trim_memory,
+    with_enough_stack,
+};

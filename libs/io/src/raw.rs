@@ -1,0 +1,740 @@
+//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, System V IPC.
+//!
+//! The rules of the child routine: it runs on the parent's memory and stack while the parent is
+//! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe
+//! system calls on data prepared before, never allocates, never returns.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use mpd_job::leftovers::Kind;
+
+mod start;
+
+pub(crate) use start::environment;
+pub use start::{closed_at_start, with_enough_stack};
+
+/// What the child does before exec, all prepared by the parent.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) program: &'a CStr,
+    /// NULL-terminated.
+    pub(crate) argv: &'a [*const c_char],
+    /// `/bin/sh`, program, arguments, NULL: for scripts without an interpreter line.
+    pub(crate) shell_argv: Option<&'a [*const c_char]>,
+    /// NULL-terminated.
+    pub(crate) envp: &'a [*const c_char],
+    pub(crate) directory: Option<&'a CStr>,
+    /// (descriptor here, number there); numbers there are 0, 1, 2 … without gaps.
+    pub(crate) descriptors: &'a [(RawFd, RawFd)],
+    /// Which of 0, 1 and 2 are closed after all.
+    pub(crate) closed: [bool; 3],
+    /// Kernel number, soft, hard.
+    pub(crate) limits: &'a [(u8, u64, u64)],
+    pub(crate) umask: Option<u32>,
+    /// Its niceness, if it may have that; none: as the parent.
+    pub(crate) niceness: Option<c_int>,
+    /// The CPUs that it may use, a bit for each; empty: as the parent.
+    pub(crate) cpus: &'a [c_ulong],
+    pub(crate) company: Company,
+    /// Descriptor 0 becomes the controlling terminal of the new session.
+    pub(crate) terminal: bool,
+    /// What is open here and not close-on-exec is open there too, besides the given ones.
+    pub(crate) keeps_inherited: bool,
+    /// What the kernel sends it when its parent dies; 0: nothing.
+    pub(crate) at_parents_end: c_int,
+    pub(crate) parent: libc::pid_t,
+    /// Whose descendants may trace the child where others may not; 0: nobody's.
+    pub(crate) tracer: libc::pid_t,
+    /// Set by the child: which step failed, and errno.
+    pub(crate) failed: Option<(Step, c_int)>,
+}
+
+/// With whom the child hears signals of the terminal, and those for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// Alone, in a session of its own.
+    #[default]
+    OwnSession,
+    /// Alone, in a process group of its own in our session.
+    OwnGroup,
+    /// With us.
+    OurGroup,
+}
+
+/// The steps of the child that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A session or process group of its own.
+    Session,
+    /// A descriptor to its number.
+    Descriptors,
+    /// A controlling terminal.
+    Terminal,
+    /// A resource limit, by the kernel's number.
+    Limit(u8),
+    /// The CPUs that it may use.
+    Binding,
+    /// The working directory.
+    Directory,
+    /// The program itself.
+    Exec,
+}
+
+/// Starts a child by `plan`, in the control group open at `cgroup` if given. Returns its pid once it
+/// has exec'd, or the step that failed.
+pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::pid_t, SpawnFault> {
+    // SAFETY: sigset_t is plain data; sigfillset and pthread_sigmask only write the sets given.
+    // No safe wrapper keeps the old mask across a raw clone.
+    let old = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        old
+    };
+    let result = clone_child(plan, cgroup);
+    // SAFETY: as above; `old` was filled in.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+    }
+    let failed = plan.failed.take();
+    if result < 0 {
+        let errno = i32::try_from(-result).unwrap_or(libc::EINVAL);
+        return Err(SpawnFault::Clone(io::Error::from_raw_os_error(errno)));
+    }
+    let pid = libc::pid_t::try_from(result).unwrap_or(0);
+    match failed {
+        None => Ok(pid),
+        Some((step, errno)) => {
+            Err(SpawnFault::Child { pid, step, error: io::Error::from_raw_os_error(errno) })
+        }
+    }
+}
+
+/// Why [`spawn`] gave no running child.
+#[derive(Debug)]
+pub(crate) enum SpawnFault {
+    /// The kernel made no process.
+    Clone(io::Error),
+    /// The process is there, as a zombie that the caller must reap.
+    Child { pid: libc::pid_t, step: Step, error: io::Error },
+}
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+const CLONE_FLAGS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+
+/// Linux' `struct clone_args`, as of its second version (cgroup included).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Returns the pid, or a negated errno.
+fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
+    let plan: *mut Plan<'_> = plan;
+    if let Some(cgroup) = cgroup {
+        let args = CloneArgs {
+            flags: CLONE_FLAGS | CLONE_INTO_CGROUP,
+            exit_signal: libc::SIGCHLD as u64,
+            cgroup: cgroup as u64,
+            ..CloneArgs::default()
+        };
+        let size = size_of::<CloneArgs>() as u64;
+        // SAFETY: see `vfork_call`; clone3 reads `args`, which lives across the call.
+        let result =
+            unsafe { vfork_call(libc::SYS_clone3, &raw const args as u64, size, plan.cast()) };
+        // Containers may forbid clone3 or this group; the plain clone is always there.
+        if result >= 0 || result == -c_long::from(libc::EAGAIN) {
+            return result;
+        }
+    }
+    let flags = CLONE_FLAGS | libc::SIGCHLD as u64;
+    // SAFETY: see `vfork_call`; clone with a zero stack keeps the stack pointer.
+    unsafe { vfork_call(libc::SYS_clone, flags, 0, plan.cast()) }
+}
+
+/// The system call `number(a, b, 0, 0, 0)` which clones; the child calls [`child_entry`] with `plan`.
+///
+/// # Safety
+/// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK` and no stack of its own, all signals
+/// blocked, in a process of one thread. The child then runs below the parent's stack pointer while the
+/// parent is suspended; it returns to nowhere: `child_entry` execs or exits. `plan` must point to a
+/// live [`Plan`]. There is no safe way: `fork` copies page tables (slow for a large parent) and libc's
+/// `posix_spawn` has neither parent-death signals nor limits nor groups.
+#[cfg(target_arch = "x86_64")]
+unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) -> c_long {
+    let result: c_long;
+    // SAFETY: the caller's promise; without `nostack` the compiler keeps nothing below the stack
+    // pointer and has it aligned for the call.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov rdi, r12",
+            "call {entry}",
+            "ud2",
+            "2:",
+            entry = sym child_entry,
+            inlateout("rax") number => result,
+            inlateout("rdi") a => _,
+            inlateout("rsi") b => _,
+            inlateout("rdx") 0_u64 => _,
+            inlateout("r10") 0_u64 => _,
+            inlateout("r8") 0_u64 => _,
+            in("r12") plan,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}
+
+/// As for x86_64.
+///
+/// # Safety
+/// As for x86_64.
+#[cfg(target_arch = "aarch64")]
+unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) -> c_long {
+    let result: c_long;
+    // SAFETY: as for x86_64.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x0, x20",
+            "bl {entry}",
+            "brk 1",
+            "2:",
+            entry = sym child_entry,
+            inlateout("x0") a => result,
+            in("x1") b,
+            in("x2") 0_u64,
+            in("x3") 0_u64,
+            in("x4") 0_u64,
+            in("x8") number,
+            in("x20") plan,
+        );
+    }
+    result
+}
+
+/// The number of the last real-time signal.
+const LAST_SIGNAL: c_int = 64;
+
+/// The child's half. Async-signal-safe calls only; see the module.
+unsafe extern "C" fn child_entry(plan: *mut libc::c_void) -> ! {
+    // SAFETY: `vfork_call` passes its Plan, alive and untouched by the suspended parent.
+    let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
+    let fault = match prepare(plan) {
+        Err(fault) => fault,
+        Ok(()) => (Step::Exec, exec(plan)),
+    };
+    plan.failed = Some(fault);
+    // SAFETY: _exit runs no handlers of the parent's.
+    unsafe { libc::_exit(127) }
+}
+
+fn errno() -> c_int {
+    // SAFETY: errno is this thread's; the parent that shares it is suspended.
+    unsafe { *libc::__errno_location() }
+}
+
+fn check(step: Step, result: c_int) -> Result<(), (Step, c_int)> {
+    if result < 0 { Err((step, errno())) } else { Ok(()) }
+}
+
+fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
+    // SAFETY: plain system calls on prepared data; sigset_t is plain data, and `default` as large as what the kernel reads.
+    unsafe {
+        // The C library leaves two of them to itself, so the kernel is asked: its struct of zeros is the default.
+        let default = [0_u64; 4];
+        for signal in 1..=LAST_SIGNAL {
+            let none = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
+        }
+        let place = match plan.company {
+            Company::OwnSession => libc::setsid(),
+            Company::OwnGroup => libc::setpgid(0, 0),
+            Company::OurGroup => 0,
+        };
+        check(Step::Session, place)?;
+        if plan.at_parents_end != 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, plan.at_parents_end as c_ulong, 0, 0, 0);
+            if libc::getppid() != plan.parent {
+                libc::_exit(127);
+            }
+        }
+        if plan.tracer != 0 {
+            // Unknown to kernels that restrict nothing.
+            libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
+        }
+        place_descriptors(plan.descriptors)?;
+        close_standard(plan.closed);
+        if !plan.keeps_inherited {
+            close_others(plan.descriptors.len())?;
+        }
+        if plan.terminal {
+            check(Step::Terminal, libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+        }
+        if let Some(umask) = plan.umask {
+            libc::umask(umask);
+        }
+        if let Some(niceness) = plan.niceness {
+            // Whether that is permitted was found out before.
+            libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
+        }
+        if let Some(directory) = plan.directory {
+            check(Step::Directory, libc::chdir(directory.as_ptr()))?;
+        }
+        for &(resource, soft, hard) in plan.limits {
+            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+            let result = libc::setrlimit(resource.into(), &raw const limit);
+            check(Step::Limit(resource), result)?;
+        }
+        if !plan.cpus.is_empty() {
+            let bytes = size_of_val(plan.cpus);
+            let result = libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, plan.cpus.as_ptr());
+            check(Step::Binding, if result < 0 { -1 } else { 0 })?;
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    Ok(())
+}
+
+/// Puts every descriptor at its number.
+fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
+    for &(from, to) in wanted {
+        // SAFETY: system calls on numbers. A source that stands in the way of a later target was
+        // moved out of the way by the caller (see `Spawn::start`): sources are all behind the targets.
+        let result = unsafe { libc::dup2(from, to) };
+        check(Step::Descriptors, result)?;
+    }
+    Ok(())
+}
+
+/// Closes those of 0, 1 and 2, in a process that owns none of them and is about to become another program.
+pub fn close_standard(closed: [bool; 3]) {
+    for (number, _) in (0..).zip(closed).filter(|(_, closed)| *closed) {
+        // SAFETY: a system call on a number; the caller owns nothing there, as it promises by asking.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// Closes all descriptors but the first `count`.
+fn close_others(count: usize) -> Result<(), (Step, c_int)> {
+    let first = c_uint::try_from(count).unwrap_or(c_uint::MAX);
+    // SAFETY: a system call on numbers.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    close_listed(first).map_err(|errno| (Step::Descriptors, errno))
+}
+
+/// Closes the descriptors from `first` on that `/proc` lists. Linux before 5.9 has no `close_range`, and filters of
+/// system calls refuse it. Returns errno if there is no list.
+fn close_listed(first: c_uint) -> Result<(), c_int> {
+    #[repr(C, align(8))]
+    struct Entries([u8; 2048]);
+    let mut entries = Entries([0; 2048]);
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: system calls on a constant path, on numbers, and on a buffer of the length that is named. The calls are
+    // async-signal-safe; a directory of the standard library would allocate. `/proc` continues its list behind the last
+    // number that it named, so closing does not disturb it.
+    unsafe {
+        let list = libc::open(c"/proc/self/fd".as_ptr(), flags);
+        if list < 0 {
+            return Err(errno());
+        }
+        loop {
+            let room = entries.0.len();
+            let read = libc::syscall(libc::SYS_getdents64, list, entries.0.as_mut_ptr(), room);
+            let Ok(read @ 1..) = usize::try_from(read) else {
+                let errno = errno();
+                libc::close(list);
+                return if read < 0 { Err(errno) } else { Ok(()) };
+            };
+            let mut rest = entries.0.get(..read).unwrap_or_default();
+            while let Some((number, behind)) = first_entry(rest) {
+                rest = behind;
+                match number {
+                    Some(number) if number >= first && number != list.cast_unsigned() => {
+                        libc::close(number.cast_signed());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The number that the first of these `struct linux_dirent64` has as its name, if it is a number, and the entries
+/// behind it.
+fn first_entry(entries: &[u8]) -> Option<(Option<c_uint>, &[u8])> {
+    let (_inode_and_offset, rest) = entries.split_at_checked(16)?;
+    let (length, _) = rest.split_first_chunk()?;
+    let (entry, behind) = entries.split_at_checked(u16::from_ne_bytes(*length).into())?;
+    let name = entry.get(19..)?.split(|&byte| byte == 0).next()?;
+    let digit = |number: c_uint, byte: &u8| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add((byte - b'0').into()),
+        _ => None,
+    };
+    Some((name.iter().try_fold(0, digit), behind))
+}
+
+/// Runs the program; returns errno if that fails.
+fn exec(plan: &Plan<'_>) -> c_int {
+    // SAFETY: all pointers are NUL-terminated strings and NULL-terminated arrays that the parent owns.
+    unsafe {
+        libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
+        if let (libc::ENOEXEC, Some(argv)) = (errno(), plan.shell_argv) {
+            libc::execve(c"/bin/sh".as_ptr(), argv.as_ptr(), plan.envp.as_ptr());
+        }
+    }
+    errno()
+}
+
+/// Takes over a descriptor that this process was started with, and makes it close-on-exec.
+///
+/// A descriptor without the flag close-on-exec came through the exec of this process, and has no owner yet: every
+/// descriptor that this process opens has the flag, and so has one that was taken over. With the flag the number is
+/// refused.
+///
+/// # Errors
+/// When there is no such descriptor, or it has an owner.
+pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    static ADOPTING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = ADOPTING.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: fcntl on a number; a closed one gives EBADF.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::other(format!("descriptor {number} was not inherited")));
+    }
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open and had no owner, and nobody else takes it from now on.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Closes all descriptors but the first three that this process was started with.
+///
+/// # Errors
+/// When `/proc` does not list them.
+pub fn close_inherited() -> io::Result<()> {
+    let list = std::fs::read_dir("/proc/self/fd")?;
+    let numbers: Vec<RawFd> = list
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&number| number > 2)
+        .collect();
+    for number in numbers {
+        // Those that this process has opened are refused, and stay open.
+        drop(adopt_inherited(number));
+    }
+    Ok(())
+}
+
+/// Puts a descriptor at `number`, in the place of what is there, for a program that this process is about to
+/// become.
+///
+/// # Errors
+/// The number is too large.
+pub fn place_for_exec(descriptor: OwnedFd, number: RawFd) -> io::Result<()> {
+    use std::os::fd::{AsRawFd, IntoRawFd};
+    let result = if descriptor.as_raw_fd() == number {
+        // SAFETY: as below; it is at its place already, and stays open when its owner has gone.
+        unsafe { libc::fcntl(descriptor.into_raw_fd(), libc::F_SETFD, 0) }
+    } else {
+        // SAFETY: a system call on numbers; the caller owns nothing at the target, as it promises by asking
+        // right before exec.
+        unsafe { libc::dup2(descriptor.as_raw_fd(), number) }
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Takes over a descriptor that the kernel just made for us (received over a socket).
+pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
+    // SAFETY: recvmsg made it for this process and nobody else has seen the number.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// Opens `/dev/null` at 0, 1 and 2 where nothing is open, so that no other file lands there.
+pub fn reserve_standard_descriptors() {
+    for number in 0..=2 {
+        // SAFETY: system calls on numbers and a constant path; open takes the lowest free number.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) < 0 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
+}
+
+/// Ignores a signal from now on; children that are spawned have its default again.
+pub fn ignore_signal(signal: c_int) {
+    // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
+    unsafe {
+        libc::signal(signal, libc::SIG_IGN);
+    }
+}
+
+/// Sends a signal by its number, which may be a real-time one: those have no names, and `nix` no words for them.
+pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: the call takes and returns plain numbers.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sends a signal to one thread of a process.
+pub(crate) fn tgkill(pid: libc::pid_t, tid: libc::pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: the call takes and returns plain numbers.
+    match unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
+pub(crate) fn raise_default(signal: c_int) {
+    // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        let mut this: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut this);
+        libc::sigaddset(&raw mut this, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const this, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+/// Columns and lines of the terminal open at `fd`.
+pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
+    // SAFETY: winsize is plain data, and the call writes no more than one.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let result = libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size);
+        (result == 0).then_some((size.ws_col, size.ws_row))
+    }
+}
+
+/// Sets columns and lines of the terminal open at `fd`; whoever runs in its foreground is told.
+pub(crate) fn set_window_size(fd: RawFd, (columns, lines): (u16, u16)) -> io::Result<()> {
+    let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call reads one winsize.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCSWINSZ, &raw const size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Bytes that a read of the terminal open at `fd` would give now.
+pub(crate) fn readable_bytes(fd: RawFd) -> io::Result<usize> {
+    let mut count: c_int = 0;
+    // SAFETY: the call writes one int.
+    let result = unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Gives memory that is free in the middle of the heap back to the system, where the allocator can.
+pub fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator's own function, which touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Keeps large blocks out of the heap, where the allocator can: small ones that outlive them would hold
+/// their memory. Left alone, it puts blocks of up to 32 MiB there as soon as one was freed.
+pub fn part_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a number of the allocator's own.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
+    }
+}
+
+/// Our niceness; none where we are scheduled by other rules than those for ordinary processes.
+pub(crate) fn niceness() -> Option<c_int> {
+    // SAFETY: system calls without pointers; -1 is a niceness, too.
+    unsafe {
+        *libc::__errno_location() = 0;
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
+        let is_ordinary = policy == libc::SCHED_OTHER;
+        (is_ordinary && errno() == 0).then_some(nice)
+    }
+}
+
+/// Whether a child of this process may have that niceness.
+pub(crate) fn may_have_niceness(wanted: c_int) -> bool {
+    let Some(own) = niceness() else { return true };
+    // A child begins at 0 where this process has less; towards more it is free to go.
+    if wanted >= own.max(0) {
+        return true;
+    }
+    // SAFETY: system calls without pointers, on this process alone, which has its own niceness again afterwards.
+    unsafe {
+        let may = libc::setpriority(libc::PRIO_PROCESS, 0, wanted) == 0;
+        if may {
+            libc::setpriority(libc::PRIO_PROCESS, 0, own);
+        }
+        may
+    }
+}
+
+/// Makes this an ordinary process of that niceness that wants a processor for `slice` at a time; its children start
+/// with neither. See sched_setattr(2); kernels before 6.12 take no notice of the slice.
+pub(crate) fn schedule(nice: c_int, slice: Duration) -> io::Result<()> {
+    // SAFETY: plain data, all zeros are valid, and a system call that reads it.
+    unsafe {
+        let mut wish: libc::sched_attr = std::mem::zeroed();
+        wish.size = size_of::<libc::sched_attr>() as c_uint;
+        wish.sched_policy = libc::SCHED_OTHER as c_uint;
+        wish.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        wish.sched_nice = nice;
+        wish.sched_runtime = slice.as_nanos() as u64;
+        match libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// A pidfd for a process that need not be our child.
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a system call on a number; what it returns is ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(adopt_received(RawFd::try_from(fd).unwrap_or(-1)))
+}
+
+/// Sends a signal through a pidfd: never to a process that reused the number.
+pub(crate) fn pidfd_signal(pidfd: RawFd, signal: c_int) -> io::Result<()> {
+    // SAFETY: a system call on numbers and a null pointer.
+    let result = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<()>(), 0)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Removes a System V object.
+pub(crate) fn remove_system_v(kind: Kind, id: c_int) -> io::Result<()> {
+    // SAFETY: IPC_RMID takes no argument besides the id.
+    let result = unsafe {
+        match kind {
+            Kind::Memory => libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+            Kind::Semaphores => libc::semctl(id, 0, libc::IPC_RMID),
+            Kind::Messages => libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()),
+        }
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The process that last operated on a semaphore of a set; 0 for none.
+pub(crate) fn semaphore_pid(id: c_int, number: c_int) -> io::Result<u32> {
+    // SAFETY: GETPID takes no argument besides set and number.
+    let pid = unsafe { libc::semctl(id, number, libc::GETPID) };
+    u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}
+
+/// ptrace(2) with a request that takes a number.
+pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Result<()> {
+    // SAFETY: none of the requests that the tracer makes writes to memory of ours.
+    let result = unsafe {
+        libc::ptrace(
+            request,
+            pid,
+            std::ptr::null_mut::<libc::c_void>(),
+            number as *mut libc::c_void,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What waitpid(2) tells of a child or tracee, of any with -1: who it is, and its status as the kernel has it,
+/// since `nix` knows no signals beyond 31. `None`, with `WNOHANG` among the options, if there is nothing now.
+pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc::pid_t, c_int)>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes to the one number given.
+        match unsafe { libc::waitpid(pid, &raw mut status, options) } {
+            0 => return Ok(None),
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            pid => return Ok(Some((pid, status))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    use super::*;
+
+    /// A descriptor at `number` that looks as one that came through exec.
+    fn inherited(number: RawFd) {
+        place_for_exec(File::open("/dev/null").unwrap().into(), number).unwrap();
+    }
+
+    fn is_open(number: RawFd) -> bool {
+        std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok()
+    }
+
+    #[test]
+    fn a_descriptor_is_taken_over_once_and_never_from_its_owner() {
+        inherited(700);
+        let first = adopt_inherited(700).unwrap();
+        assert!(adopt_inherited(700).is_err(), "it has an owner");
+        assert!(is_open(700));
+        drop(first);
+        assert_eq!(adopt_inherited(700).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        let own = File::open("/dev/null").unwrap();
+        let error = adopt_inherited(own.as_raw_fd()).unwrap_err();
+        assert_eq!(error.to_string(), format!("descriptor {} was not inherited", own.as_raw_fd()));
+        assert!(is_open(own.into_raw_fd()));
+    }
+
+    #[test]
+    fn descriptors_are_closed_without_close_range_too() {
+        // More than one buffer of entries.
+        for number in 900..1000 {
+            inherited(number);
+        }
+        close_listed(901).unwrap();
+        let open: Vec<RawFd> = (900..1000).filter(|&number| is_open(number)).collect();
+        assert_eq!(open, [900]);
+    }
+}

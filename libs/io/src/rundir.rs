@@ -1,0 +1,492 @@
+//! The run directory of a daemon: socket, lock, records of jobs. Nobody else may enter it.
+//!
+//! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`;
+//! the last two with `-RING` behind for a ring that has a name. A private ring has a directory of its own
+//! beside whichever that is.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mpd_wire::JobId;
+use mpd_wire::message::{Opening, VERSION};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{User, geteuid};
+
+use crate::conn::Conn;
+use crate::listed;
+use crate::ringname::RingName;
+
+/// Variable that names the run directory.
+pub const VARIABLE: &str = "MPD_RUNDIR";
+
+/// Longest path of a Unix socket, less its final NUL (`sun_path`).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// A run directory, existing or not.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    explicit: bool,
+}
+
+/// Why a run directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// The path is taken by something else.
+    #[error("{path}: {problem}; remove it or choose another directory with --rundir or {VARIABLE}")]
+    Unsafe {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The path is too long for a socket.
+    #[error(
+        "{path}: too long for a socket (at most {MAX_SOCKET_PATH} bytes); choose a shorter --rundir"
+    )]
+    TooLong {
+        /// The socket.
+        path: String,
+    },
+    /// Another daemon holds the lock.
+    #[error("a daemon is already running with {path}; use another --rundir for a second one")]
+    Busy {
+        /// The directory.
+        path: String,
+    },
+    /// Nothing is stale: a daemon lives.
+    #[error(
+        "a daemon is running with {path}, so nothing is removed; 'mpdexit localmpd' ends that daemon"
+    )]
+    Alive {
+        /// The directory.
+        path: String,
+    },
+    /// The system refuses.
+    #[error("{path}: {error}")]
+    System {
+        /// The file concerned.
+        path: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+/// Writes a file of a run directory, whole or not at all: whoever writes may be killed at any time.
+///
+/// # Errors
+/// Those of the system.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(content)?;
+    fs::rename(&temporary, path)
+}
+
+/// Where run directories are that nobody chose: the directory above, and what their names begin with. The first
+/// one is used; a daemon that was started in another kind of session may be in another.
+pub(crate) fn default_places(host: &str) -> Vec<(PathBuf, String)> {
+    // After su it may still be the former user's.
+    let ours = |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
+    let session = variable("XDG_RUNTIME_DIR").filter(ours);
+    let session = session.map(|directory| (PathBuf::from(directory), "mpd".to_owned()));
+    let temporary = (PathBuf::from("/tmp"), format!("mpd-{}-{host}", geteuid()));
+    session.into_iter().chain([temporary]).collect()
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+impl RunDir {
+    /// The run directory at `path`, whatever the environment says.
+    pub const fn at(path: PathBuf) -> Self {
+        Self { path, explicit: true }
+    }
+
+    /// Whether the user named it, as opposed to a default.
+    pub const fn is_explicit(&self) -> bool {
+        self.explicit
+    }
+
+    /// The run directory of `ring` that applies, `option` being what the user asked for.
+    pub fn resolve(option: Option<PathBuf>, ring: &RingName, host: &str) -> Self {
+        let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
+        let explicit = chosen.is_some();
+        let suffix = ring.suffix();
+        let path = chosen.unwrap_or_else(|| {
+            let (directory, name) = default_places(host).swap_remove(0);
+            directory.join(name + &suffix)
+        });
+        // A daemon moves to / later.
+        Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
+    }
+
+    /// The run directory of a private ring, which no other daemon has: its name is random.
+    pub fn private(ring: &RingName, host: &str) -> Self {
+        let beside = variable(VARIABLE).map(|mut path| {
+            path.push(ring.suffix());
+            PathBuf::from(path)
+        });
+        Self::resolve(beside, ring, host)
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("mpd.sock")
+    }
+
+    /// Where records of jobs are kept.
+    pub fn jobs(&self) -> PathBuf {
+        self.path.join("jobs")
+    }
+
+    /// The record of a job.
+    pub fn record(&self, job: &JobId) -> PathBuf {
+        self.jobs().join(job.to_string())
+    }
+
+    fn system(path: &Path, error: io::Error) -> RunDirError {
+        RunDirError::System { path: path.display().to_string(), error }
+    }
+
+    /// Checks that the directory is one, is ours, and is closed to others.
+    fn check(&self) -> Result<(), RunDirError> {
+        self.is_there()?;
+        Ok(())
+    }
+
+    /// Whether the directory is there. If so, it is one, is ours, and is closed to others.
+    fn is_there(&self) -> Result<bool, RunDirError> {
+        let metadata = match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            metadata => metadata.map_err(|e| Self::system(&self.path, e))?,
+        };
+        let problem = if metadata.uid() != geteuid().as_raw() {
+            format!("belongs to user {}", user_name(metadata.uid()))
+        } else if !metadata.is_dir() {
+            "is not a directory".to_owned()
+        } else if metadata.permissions().mode() & 0o077 != 0 {
+            format!(
+                "is open to other users (mode {:o}, 700 is needed)",
+                metadata.permissions().mode() & 0o777
+            )
+        } else {
+            return Ok(true);
+        };
+        Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
+    }
+
+    /// Makes the directory and the one of the records, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when one is not to be trusted or cannot be made.
+    pub fn prepare(&self) -> Result<(), RunDirError> {
+        self.make()?;
+        Self::make_directory(&self.jobs())
+    }
+
+    /// Makes the directory itself, if needed.
+    ///
+    /// # Errors
+    /// [`RunDirError`] when it is not to be trusted or cannot be made.
+    pub fn make(&self) -> Result<(), RunDirError> {
+        Self::make_directory(&self.path)?;
+        self.check()
+    }
+
+    fn make_directory(path: &Path) -> Result<(), RunDirError> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            // Whatever the mask of file modes took away.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+                .map_err(|e| Self::system(path, e)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(Self::system(path, e)),
+        }
+    }
+
+    /// Makes the directory if needed, takes its lock, and listens on its socket.
+    ///
+    /// # Errors
+    /// [`RunDirError`].
+    pub fn serve(&self) -> Result<(Flock<File>, UnixListener), RunDirError> {
+        let socket = self.socket();
+        if socket.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(RunDirError::TooLong { path: socket.display().to_string() });
+        }
+        self.prepare()?;
+        let path = self.lock_file();
+        let lock = self.lock(self.open_lock()?).map_err(|e| match e {
+            Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
+            e => Self::system(&path, e.into()),
+        })?;
+        // We hold the lock: whatever socket is there belongs to nobody.
+        match fs::remove_file(&socket) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Self::system(&socket, e)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&socket)
+            .and_then(|l| {
+                fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map(|()| l)
+            })
+            .map_err(|e| Self::system(&socket, e))?;
+        Ok((lock, listener))
+    }
+
+    /// Removes what a daemon that died left behind: its socket, and whatever its lock file says. Gives
+    /// what was removed. Records of jobs stay: managers may live, and the next daemon sees to them.
+    ///
+    /// # Errors
+    /// [`RunDirError::Alive`] while a daemon lives; others as for [`RunDir::serve`].
+    pub fn clean(&self) -> Result<Vec<PathBuf>, RunDirError> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let (_, mut removed) = listed::look(&listed::directory(&self.path));
+        let (socket, path) = (self.socket(), self.lock_file());
+        if fs::symlink_metadata(&socket).is_err() && fs::symlink_metadata(&path).is_err() {
+            return Ok(removed);
+        }
+        let alive = || RunDirError::Alive { path: self.path.display().to_string() };
+        // Held until the end, so that no daemon begins meanwhile.
+        let lock = self.open_lock()?;
+        let lock = self.lock(lock).map_err(|e| match e {
+            Errno::EWOULDBLOCK => alive(),
+            e => Self::system(&path, e.into()),
+        })?;
+        if self.is_served() {
+            return Err(alive());
+        }
+        match fs::remove_file(&socket) {
+            Ok(()) => removed.push(socket),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Self::system(&socket, e)),
+        }
+        if lock.metadata().is_ok_and(|m| m.len() > 0) {
+            lock.set_len(0).map_err(|e| Self::system(&path, e))?;
+            removed.push(path);
+        }
+        Ok(removed)
+    }
+
+    /// Where the lock is.
+    fn lock_file(&self) -> PathBuf {
+        self.path.join("mpd.lock")
+    }
+
+    fn open_lock(&self) -> Result<File, RunDirError> {
+        let path = self.lock_file();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(&path).map_err(|e| Self::system(&path, e))
+    }
+
+    /// Takes the lock. A holder that serves nobody is just starting or just dying (the kernel lifts the
+    /// lock of a killed process a little later): it is waited for.
+    fn lock(&self, mut file: File) -> Result<Flock<File>, Errno> {
+        const TRIES: usize = 100;
+        const INTERVAL: Duration = Duration::from_millis(20);
+        for _ in 0..TRIES {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((_, Errno::EWOULDBLOCK)) if self.is_served() => break,
+                Err((unlocked, Errno::EWOULDBLOCK)) => file = unlocked,
+                Err((_, e)) => return Err(e),
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Err(Errno::EWOULDBLOCK)
+    }
+
+    /// Whether the daemon here answers, or at least keeps silent: one that was killed accepts for some
+    /// moments more, and then closes.
+    fn is_served(&self) -> bool {
+        const PATIENCE_MS: u16 = 2_000;
+        let Ok(Some(mut conn)) = self.connect() else { return false };
+        conn.send(&Opening::Status { version: VERSION });
+        if conn.flush().is_err() {
+            return false;
+        }
+        match conn.wait(PATIENCE_MS) {
+            Ok(None) => true,
+            Ok(Some(_)) => conn.is_partial(),
+            Err(_) => false,
+        }
+    }
+
+    /// Connects to the daemon of this directory; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the directory is not to be trusted or the system refuses.
+    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
+        match self.find()? {
+            Found::Daemon(conn) => Ok(Some(conn)),
+            Found::Directory | Found::Nothing => Ok(None),
+        }
+    }
+
+    /// The same, and whether the directory is there where no daemon is.
+    ///
+    /// # Errors
+    /// As for [`RunDir::connect`].
+    pub fn find(&self) -> Result<Found, RunDirError> {
+        if !self.is_there()? {
+            return Ok(Found::Nothing);
+        }
+        Ok(self.connect_to(&self.socket())?.map_or(Found::Directory, Found::Daemon))
+    }
+
+    /// The private rings that were begun by processes of this directory's user, in the order of these. Removes
+    /// sockets that killed daemons left.
+    ///
+    /// # Errors
+    /// When the directory is not to be trusted.
+    pub fn private_rings(&self) -> Result<Vec<PrivateRing>, RunDirError> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let (found, _) = listed::look(&listed::directory(&self.path));
+        let ring = |(owner, socket)| PrivateRing { owner, socket, rundir: self.clone() };
+        Ok(found.into_iter().map(ring).collect())
+    }
+
+    /// Connects to a socket in this directory, which was checked; `None` when nobody serves it.
+    fn connect_to(&self, socket: &Path) -> Result<Option<Conn>, RunDirError> {
+        let conn = match UnixStream::connect(socket) {
+            Ok(stream) => Conn::new(stream).map_err(|e| Self::system(socket, e))?,
+            Err(e) => match e.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
+                _ => return Err(Self::system(socket, e)),
+            },
+        };
+        let peer = conn.peer().map_err(|e| Self::system(socket, e))?;
+        if peer.uid() != geteuid().as_raw() {
+            let problem = format!("the daemon there belongs to user {}", user_name(peer.uid()));
+            return Err(RunDirError::Unsafe { path: socket.display().to_string(), problem });
+        }
+        Ok(Some(conn))
+    }
+}
+
+/// What is at a run directory.
+#[derive(Debug)]
+pub enum Found {
+    /// A daemon serves there.
+    Daemon(Conn),
+    /// The directory is there and no daemon.
+    Directory,
+    /// There is no directory.
+    Nothing,
+}
+
+/// A private ring of this host, as consoles find it.
+#[derive(Clone, Debug)]
+pub struct PrivateRing {
+    /// The process that began it.
+    pub owner: u32,
+    socket: PathBuf,
+    rundir: RunDir,
+}
+
+impl PrivateRing {
+    /// Connects to its daemon; `None` when it has ended.
+    ///
+    /// # Errors
+    /// As for [`RunDir::connect`].
+    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
+        self.rundir.connect_to(&self.socket)
+    }
+}
+
+/// The name of this host, as far as the kernel knows one that can stand in ids.
+pub fn host_name() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .filter(|name| mpd_wire::is_daemon_name(name))
+        .unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// What this user is called; the number, if nobody knows.
+pub fn user_name(uid: u32) -> String {
+    match User::from_uid(uid.into()) {
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: PathBuf) -> RunDir {
+        RunDir::resolve(Some(path), &RingName::default(), "h")
+    }
+
+    #[test]
+    fn one_daemon_serves_a_second_is_refused_and_a_stale_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = at(dir.path().join("r"));
+        assert!(rundir.connect().unwrap().is_none());
+        let first = rundir.serve().unwrap();
+        assert!(rundir.connect().unwrap().is_some());
+        assert!(matches!(rundir.serve(), Err(RunDirError::Busy { .. })));
+        drop(first);
+        // A child that another test is starting may hold the descriptors for an instant.
+        let gone = || rundir.connect().unwrap().is_none();
+        let begin = std::time::Instant::now();
+        while !gone() && begin.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert!(gone(), "nobody listens on a stale socket");
+        rundir.serve().unwrap();
+    }
+
+    #[test]
+    fn stale_files_are_removed_and_those_of_a_living_daemon_and_of_jobs_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = at(dir.path().join("r"));
+        assert!(rundir.clean().unwrap().is_empty(), "there is no directory");
+        let daemon = rundir.serve().unwrap();
+        let job = "7@h1".parse().unwrap();
+        fs::write(rundir.record(&job), "{}").unwrap();
+        // Whoever connects is not answered, as by a daemon that hangs.
+        assert!(matches!(rundir.clean(), Err(RunDirError::Alive { .. })));
+        assert!(rundir.socket().exists());
+        drop(daemon);
+        fs::write(rundir.lock_file(), "1234").unwrap();
+        assert_eq!(rundir.clean().unwrap(), [rundir.socket(), rundir.lock_file()]);
+        assert!(!rundir.socket().exists());
+        assert!(rundir.record(&job).exists());
+        assert!(rundir.clean().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_directory_open_to_others_a_link_and_a_file_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [open, link, file] {
+            assert!(at(path.clone()).serve().is_err(), "{path:?}");
+            assert!(at(path.clone()).connect().is_err(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! POSIX shared memory that a job leaves behind.
+//!
+//! It does not die with its maker, and the kernel does not say which job a file belongs to. So the manager looks,
+//! while the job's processes live, who uses the new files of `/dev/shm`. A file is the job's if it belongs to the
+//! job's user, was created after the job began, and the first known user was a process of the job. At the
+//! end such files are removed, under each name that they have there, unless a process still uses them. Symbolic
+//! links are never followed.
+//!
+//! `/proc/PID/maps` tells what a process has mapped. Its reader waits while that process stands in a system call that
+//! changes its memory, which can be long for a process that gets no CPU, or whose file server is gone. So the
+//! manager does not read it. [`ShmWatch`] says for which files users are to be found, a helper process finds them
+//! with [`tell_users`], and its owner limits the helper's time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use mpd_job::leftovers::{FileId, MAX_FILES};
+use nix::sys::stat::{major, minor};
+use nix::unistd::{Pid, geteuid};
+
+use crate::tree;
+
+pub(crate) const SHM: &str = "/dev/shm";
+
+/// Most files whose users are looked for at a time. Those of further ones are looked for next.
+const MAX_WANTED: usize = 4096;
+
+/// Looks after which a file without a user is taken for a stranger's.
+const MAX_LOOKS: u8 = 4;
+
+/// The kernel's clock for times of files is so coarse: a file that is made so soon after another may leave the
+/// directory's time of change as it was.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The permissions without which nobody but the owner can change a file, or link to it where links are protected.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Which files of `/dev/shm` a job was the first to use.
+///
+/// Files are noticed by the directory's time of change, looked at now and then: an inotify instance
+/// would tell at once, but closing one takes the kernel several milliseconds.
+#[derive(Debug)]
+pub struct ShmWatch {
+    began: SystemTime,
+    changed: Option<SystemTime>,
+    noted: BTreeSet<FileId>,
+    /// Noted, and not yet taken.
+    fresh: Vec<FileId>,
+    /// Files that are not the job's: older, used by others first, or never seen in use.
+    foreign: BTreeSet<FileId>,
+    looks: BTreeMap<FileId, u8>,
+    search: Option<Search>,
+}
+
+/// For the users of new files.
+#[derive(Debug)]
+struct Search {
+    /// When it began, as [`changed`] has it.
+    changed: Option<SystemTime>,
+    /// By inode: all are in one directory.
+    unknown: BTreeMap<u64, FileId>,
+    /// Used by the job, and as far as is known by nobody else.
+    claimed: BTreeMap<u64, FileId>,
+    /// There may be more than is looked for.
+    is_partial: bool,
+}
+
+impl ShmWatch {
+    /// Notes what is there before the job.
+    pub fn start() -> Self {
+        let began = SystemTime::now();
+        let foreign = files().map(|(_, metadata)| id_of(&metadata)).collect();
+        Self {
+            began,
+            changed: changed(),
+            noted: BTreeSet::new(),
+            fresh: Vec::new(),
+            foreign,
+            looks: BTreeMap::new(),
+            search: None,
+        }
+    }
+
+    /// The inodes of files that were made since the last search, at most 4096, if there are any. Their users
+    /// are to be found; a search that was on is given up.
+    pub fn begin(&mut self) -> Option<Vec<u64>> {
+        self.settle();
+        let changed = changed();
+        if changed == self.changed {
+            return None;
+        }
+        let (unknown, is_complete) = self.new_files();
+        let is_recent = changed.is_some_and(|at| at.elapsed().is_ok_and(|since| since < TICK));
+        let is_partial = is_recent || !is_complete;
+        if unknown.is_empty() {
+            if !is_partial {
+                self.changed = changed;
+            }
+            return None;
+        }
+        let wanted = unknown.keys().copied().collect();
+        self.search = Some(Search { changed, unknown, claimed: BTreeMap::new(), is_partial });
+        Some(wanted)
+    }
+
+    /// Files that may be the job's and are not known yet, and whether these are all.
+    fn new_files(&mut self) -> (BTreeMap<u64, FileId>, bool) {
+        let uid = geteuid().as_raw();
+        let mut unknown = BTreeMap::new();
+        for (path, metadata) in files() {
+            let id = id_of(&metadata);
+            let is_known = self.foreign.contains(&id) || self.noted.contains(&id);
+            if metadata.uid() != uid || is_known {
+                continue;
+            }
+            if is_older(&metadata, self.began) {
+                log::debug!("{}: older than the job", path.display());
+                self.foreign.insert(id);
+            } else if unknown.len() < MAX_WANTED {
+                unknown.insert(id.inode, id);
+            } else {
+                return (unknown, false);
+            }
+        }
+        (unknown, true)
+    }
+
+    /// This one is used.
+    pub fn found(&mut self, inode: u64, user: User) {
+        let Some(search) = &mut self.search else { return };
+        match user {
+            User::Job => search.claimed.extend(search.unknown.remove_entry(&inode)),
+            User::Stranger => {
+                let claimed = search.claimed.remove(&inode);
+                if claimed.is_some() {
+                    log::info!(
+                        "a file of {SHM} (inode {inode}) stays: besides the job, another program uses it"
+                    );
+                }
+                self.foreign.extend(claimed.or_else(|| search.unknown.remove(&inode)));
+            }
+        }
+    }
+
+    /// All processes were looked at.
+    pub fn conclude(&mut self) {
+        let Some(mut search) = self.close() else { return };
+        search.unknown.retain(|_, &mut id| {
+            let looks = self.looks.entry(id).or_default();
+            *looks += 1;
+            let is_foreign = *looks == MAX_LOOKS;
+            if is_foreign {
+                self.looks.remove(&id);
+                self.foreign.insert(id);
+            }
+            !is_foreign
+        });
+        // A file made but not yet mapped is looked at again next time.
+        if search.unknown.is_empty() && !search.is_partial {
+            self.changed = search.changed;
+        }
+    }
+
+    /// The search is over. What it found counts, whether it was complete or not.
+    pub fn settle(&mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) -> Option<Search> {
+        let search = self.search.take()?;
+        for &id in search.claimed.values() {
+            if self.noted.len() < MAX_FILES && self.noted.insert(id) {
+                self.fresh.push(id);
+            }
+        }
+        Some(search)
+    }
+
+    /// Files of the job that were found since the last call.
+    pub fn take_fresh(&mut self) -> Vec<FileId> {
+        std::mem::take(&mut self.fresh)
+    }
+}
+
+/// Whether a file was created before that moment. Where the file system does not record it, it is new if it was not
+/// there then.
+fn is_older(metadata: &fs::Metadata, moment: SystemTime) -> bool {
+    metadata.created().is_ok_and(|born| born + TICK < moment)
+}
+
+fn id_of(metadata: &fs::Metadata) -> FileId {
+    let born =
+        metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    FileId { device: metadata.dev(), inode: metadata.ino(), born }
+}
+
+/// The inodes of those of these files that are still there.
+pub fn left(noted: &BTreeSet<FileId>) -> Vec<u64> {
+    named(noted).into_keys().map(|id| id.inode).collect()
+}
+
+/// Removes those of these files that no process uses, under all their names. Gives how many are in use.
+pub fn sweep(noted: &BTreeSet<FileId>, in_use: &BTreeSet<u64>) -> usize {
+    let mut used = 0;
+    for (id, names) in named(noted) {
+        if in_use.contains(&id.inode) {
+            used += 1;
+            let names: Vec<_> = names.iter().map(|name| name.display().to_string()).collect();
+            log::info!("{} stays: another program uses it", names.join(", "));
+        } else {
+            remove_all(id, &names);
+        }
+    }
+    used
+}
+
+/// Those that are still there and ours, with all names that they have in the directory: hard links are names, too.
+fn named(noted: &BTreeSet<FileId>) -> BTreeMap<FileId, Vec<PathBuf>> {
+    let uid = geteuid().as_raw();
+    let mut named: BTreeMap<FileId, Vec<PathBuf>> = BTreeMap::new();
+    if noted.is_empty() {
+        return named;
+    }
+    for (path, metadata) in files().filter(|(_, metadata)| metadata.uid() == uid) {
+        let id = id_of(&metadata);
+        if noted.contains(&id) {
+            named.entry(id).or_default().push(path);
+        }
+    }
+    named
+}
+
+/// Removes a file. Another user who may write to it may have given it a name where we cannot remove it; then it
+/// is closed to others and emptied. A file that only its owner may write to is not emptied: such a name is most
+/// likely its owner's.
+fn remove_all(id: FileId, names: &[PathBuf]) {
+    let file = names.iter().find_map(|name| open(id, name));
+    names.iter().for_each(|name| remove(name));
+    let Some((file, metadata)) = file.and_then(|file| file.metadata().ok().map(|m| (file, m)))
+    else {
+        return;
+    };
+    let Some(name) = names.first().filter(|_| metadata.nlink() > 0) else { return };
+    if metadata.mode() & WRITABLE_BY_OTHERS == 0 {
+        return log::info!("{} stays under another name", name.display());
+    }
+    let emptied = file.set_permissions(Permissions::from_mode(0o600)).and(file.set_len(0));
+    match emptied {
+        Ok(()) => log::warn!("{} has a name elsewhere: it was emptied", name.display()),
+        Err(e) => log::warn!("{} has a name elsewhere and cannot be emptied: {e}", name.display()),
+    }
+}
+
+/// Opens a file if it is the one that is meant. No link is followed, and no device waited for.
+fn open(id: FileId, name: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = options.write(true).custom_flags(flags).open(name).ok()?;
+    file.metadata().is_ok_and(|metadata| id_of(&metadata) == id).then_some(file)
+}
+
+pub(crate) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            log::info!("{} stays: {e}", path.display());
+        }
+        _ => {}
+    }
+}
+
+/// When a file was last made or removed.
+fn changed() -> Option<SystemTime> {
+    fs::metadata(SHM).and_then(|m| m.modified()).ok()
+}
+
+pub(crate) fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
+    fs::read_dir(SHM).into_iter().flatten().filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        metadata.is_file().then_some((path, metadata))
+    })
+}
+
+/// Which processes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// Descendants of this process, which are the job's, and then all others.
+    Family(Pid),
+    /// All, and none is the job's.
+    Anybody,
+}
+
+/// Who uses a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum User {
+    /// A process of the job.
+    Job,
+    /// Another one.
+    Stranger,
+}
+
+/// Tells who uses the `wanted` inodes of files of `/dev/shm`, as far as we may inspect processes, each as soon as it is
+/// found. Waits for processes that stand in system calls; see the module.
+///
+/// # Errors
+/// Those of `tell`.
+pub fn tell_users(
+    users: Users,
+    wanted: &BTreeSet<u64>,
+    mut tell: impl FnMut(u64, User) -> io::Result<()>,
+) -> io::Result<()> {
+    let Ok(device) = fs::metadata(SHM).map(|metadata| metadata.dev()) else { return Ok(()) };
+    let root = match users {
+        Users::Family(of) => Some(of),
+        Users::Anybody => None,
+    };
+    let family: BTreeSet<Pid> = root.map(tree::descendants_of).unwrap_or_default();
+    let is_other = |pid: &Pid| !family.contains(pid) && Some(*pid) != root;
+    let others: BTreeSet<Pid> = tree::everybody().filter(is_other).collect();
+    // It may have been forked since, or be gone.
+    let user_among_others = |pid| match root.map(|root| tree::descends(pid, root)) {
+        Some(Some(true)) => Some(User::Job),
+        Some(None) => None,
+        None | Some(Some(false)) => Some(User::Stranger),
+    };
+    let mut told = BTreeSet::new();
+    for (pids, usual) in [(&family, User::Job), (&others, User::Stranger)] {
+        // To see who has a file open does not take waiting.
+        let looks: [fn(Pid, u64) -> Vec<u64>; 2] = [open_files, mapped];
+        // A new file is most likely of a young process.
+        let pids = || pids.iter().rev().copied().filter(|&pid| pid != Pid::this());
+        for (look, pid) in looks.into_iter().flat_map(|look| pids().map(move |pid| (look, pid))) {
+            if wanted.iter().all(|&inode| told.contains(&(inode, usual))) {
+                break;
+            }
+            let used: BTreeSet<u64> = look(pid, device).into_iter().collect();
+            for &inode in used.intersection(wanted) {
+                let user = if usual == User::Job { Some(usual) } else { user_among_others(pid) };
+                if let Some(user) = user.filter(|&user| told.insert((inode, user))) {
+                    tell(inode, user)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Inodes of this device that a process has mapped.
+fn mapped(pid: Pid, device: u64) -> Vec<u64> {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
+    let device = format!("{:02x}:{:02x}", major(device), minor(device));
+    let inode = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(3);
+        (words.next()? == device).then(|| words.next()?.parse().ok())?
+    };
+    maps.lines().filter_map(inode).collect()
+}
+
+/// Inodes below `/dev/shm` that a process has open.
+fn open_files(pid: Pid, device: u64) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let link = entry.ok()?.path();
+            let target = fs::read_link(&link).ok()?;
+            // Another file may be on a server that does not answer.
+            let metadata = target.starts_with(SHM).then(|| fs::metadata(&link).ok())??;
+            (metadata.dev() == device).then(|| metadata.ino())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufRead as _;
+    use std::process::{Child, Command, Stdio, id};
+
+    use super::*;
+
+    /// A file of `/dev/shm` with a name of this test.
+    fn path_of(name: &str) -> PathBuf {
+        Path::new(SHM).join(format!("mpd-test-{}-{name}", id()))
+    }
+
+    /// A process that has a file open.
+    fn holder(path: &Path) -> Child {
+        let script = format!("exec 9<>'{}'; echo; exec sleep 60", path.display());
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        child
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn inode(path: &Path) -> u64 {
+        fs::metadata(path).unwrap().ino()
+    }
+
+    /// Who uses files, for a job whose manager is this process.
+    fn users_of(users: Users, wanted: &[u64]) -> Vec<(u64, User)> {
+        let mut found = Vec::new();
+        let tell = |inode, user| {
+            found.push((inode, user));
+            Ok(())
+        };
+        tell_users(users, &wanted.iter().copied().collect(), tell).unwrap();
+        found
+    }
+
+    /// What the job has noted, of this file alone: other programs may make files meanwhile.
+    fn noted(watch: &mut ShmWatch, path: &Path) -> BTreeSet<FileId> {
+        watch.settle();
+        watch.take_fresh().into_iter().filter(|id| id.inode == inode(path)).collect()
+    }
+
+    #[test]
+    fn a_file_that_the_job_was_the_first_to_use_is_noted_and_swept_unless_it_is_in_use() {
+        let mut watch = ShmWatch::start();
+        let path = path_of("noted");
+        let child = holder(&path);
+        let wanted = watch.begin().expect("a new file");
+        assert!(wanted.contains(&inode(&path)));
+        let found = users_of(Users::Family(Pid::this()), &[inode(&path)]);
+        assert_eq!(found, [(inode(&path), User::Job)]);
+        found.iter().for_each(|&(inode, user)| watch.found(inode, user));
+        watch.conclude();
+        let noted = noted(&mut watch, &path);
+        assert_eq!(left(&noted), [inode(&path)]);
+        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), [(inode(&path), User::Stranger)]);
+        assert_eq!(sweep(&noted, &[inode(&path)].into()), 1);
+        assert!(path.exists());
+        end(child);
+        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), []);
+        assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+        assert!(!path.exists() && left(&noted).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_another_program_uses_at_first_is_never_the_jobs() {
+        let path = path_of("theirs");
+        let mut watch = ShmWatch::start();
+        let (manager, stranger) = (holder(&path_of("manager")), holder(&path));
+        let family = Users::Family(Pid::from_raw(manager.id().cast_signed()));
+        assert_eq!(users_of(family, &[inode(&path)]), [(inode(&path), User::Stranger)]);
+        for users in [vec![User::Stranger], vec![User::Job], vec![User::Job, User::Stranger]] {
+            watch.begin();
+            users.into_iter().for_each(|user| watch.found(inode(&path), user));
+            assert_eq!(noted(&mut watch, &path), BTreeSet::new());
+        }
+        end(stranger);
+        end(manager);
+        fs::remove_file(path_of("manager")).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_both_use_when_it_is_seen_first_is_not_the_jobs() {
+        let path = path_of("both");
+        let mut watch = ShmWatch::start();
+        fs::write(&path, "").unwrap();
+        assert!(watch.begin().expect("a new file").contains(&inode(&path)));
+        watch.found(inode(&path), User::Job);
+        watch.found(inode(&path), User::Stranger);
+        watch.conclude();
+        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_older_than_the_job_is_not_the_jobs_even_under_a_new_name() {
+        let directory = path_of("directory");
+        fs::create_dir(&directory).unwrap();
+        let (old, path) = (directory.join("old"), path_of("renamed"));
+        fs::write(&old, "").unwrap();
+        let moment = SystemTime::now() + 2 * TICK;
+        while SystemTime::now() < moment {
+            std::thread::yield_now();
+        }
+        let mut watch = ShmWatch::start();
+        fs::rename(&old, &path).unwrap();
+        let wanted = watch.begin().unwrap_or_default();
+        assert!(!wanted.contains(&inode(&path)));
+        fs::remove_file(path).unwrap();
+        fs::remove_dir(directory).unwrap();
+    }
+
+    #[test]
+    fn all_names_of_a_file_go_and_where_one_cannot_be_reached_others_find_it_closed_and_empty() {
+        let directory = path_of("elsewhere");
+        fs::create_dir(&directory).unwrap();
+        for (mode, length) in [(0o666, 0), (0o600, 4)] {
+            let (path, link) = (path_of("linked"), path_of("link"));
+            let (elsewhere, symlink) = (directory.join("link"), path_of("symlink"));
+            fs::write(&path, "data").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            fs::hard_link(&path, &link).unwrap();
+            fs::hard_link(&path, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &symlink).unwrap();
+            let noted = [id_of(&fs::metadata(&path).unwrap())].into();
+            assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+            assert!(!path.exists() && !link.exists() && symlink.is_symlink());
+            let metadata = fs::metadata(&elsewhere).unwrap();
+            assert_eq!((metadata.len(), metadata.mode() & 0o777), (length, 0o600), "{mode:o}");
+            fs::remove_file(elsewhere).unwrap();
+            fs::remove_file(symlink).unwrap();
+        }
+        fs::remove_dir(directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_nobody_was_found_for_is_looked_for_again_and_then_left_alone() {
+        let mut watch = ShmWatch::start();
+        let path = path_of("foreign");
+        fs::write(&path, "").unwrap();
+        for _ in 0..MAX_LOOKS {
+            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
+            watch.conclude();
+        }
+        assert!(!watch.begin().is_some_and(|wanted| wanted.contains(&inode(&path))));
+        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_search_that_was_given_up_is_no_look() {
+        let mut watch = ShmWatch::start();
+        let path = path_of("given-up");
+        fs::write(&path, "").unwrap();
+        for _ in 0..=MAX_LOOKS {
+            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
+        }
+        watch.found(inode(&path), User::Job);
+        assert_eq!(noted(&mut watch, &path).len(), 1, "what was found counts");
+        fs::remove_file(&path).unwrap();
+    }
+}

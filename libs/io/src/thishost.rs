@@ -1,0 +1,111 @@
+//! Which of the hosts in a list is the one that this process is on.
+//!
+//! First by name. If none is, by address, which needs the names to be looked up: that is done by a
+//! few threads for a bounded time, because the system's resolver cannot be interrupted. Names that
+//! nobody knows are left to ssh, which may know them from its configuration.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use mpd_placement::hosts::HostEntry;
+
+use crate::addresses;
+
+/// How long looking up may take altogether.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Lookups at once.
+const THREADS: usize = 16;
+
+/// The names in `entries` that mean this host, whose own name is `host`.
+pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String> {
+    let all = || entries.iter().map(|entry| entry.host.as_str());
+    let by_name: BTreeSet<String> =
+        all().filter(|name| is_name(name, host)).map(str::to_owned).collect();
+    if !by_name.is_empty() {
+        return by_name;
+    }
+    look_up(all().map(str::to_owned).collect())
+}
+
+/// Whether this names every host alike.
+pub fn is_loopback(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    host == "localhost"
+        || host.starts_with("localhost.")
+        || host.starts_with("127.")
+        || host == "::1"
+}
+
+/// Whether `name` is the name `host`, one of them perhaps without the domain.
+fn is_name(name: &str, host: &str) -> bool {
+    let (name, host) = (name.to_ascii_lowercase(), host.to_ascii_lowercase());
+    let first = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
+    let is_address = name.parse::<IpAddr>().is_ok();
+    is_loopback(&name)
+        || name == host
+        || (!is_address && (first(&name) == host || name == first(&host)))
+}
+
+fn look_up(names: Vec<String>) -> BTreeSet<String> {
+    let deadline = Instant::now() + PATIENCE;
+    let threads = names.len().min(THREADS);
+    let work = Arc::new(Mutex::new(names));
+    let (found, results) = mpsc::channel();
+    for _ in 0..threads {
+        let (work, found) = (Arc::clone(&work), found.clone());
+        // Not joined: who hangs in the resolver ends with the process.
+        std::thread::spawn(move || {
+            while let Some(name) = work.lock().ok().and_then(|mut names| names.pop()) {
+                if resolves_to_us(&name) && found.send(name).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(found);
+    let next = || results.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).collect()
+}
+
+fn resolves_to_us(name: &str) -> bool {
+    (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|address| is_ours(address.ip())))
+}
+
+/// Whether the kernel would speak to `address` from that same address. Nothing is sent.
+fn is_ours(address: IpAddr) -> bool {
+    const DISCARD: u16 = 9;
+    addresses::towards(SocketAddr::new(address, DISCARD)) == Some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_ours_with_and_without_domain_and_in_any_case() {
+        for (name, host) in [
+            ("h1", "h1"),
+            ("H1", "h1"),
+            ("h1.x.org", "h1"),
+            ("h1", "h1.x.org"),
+            ("localhost", "h1"),
+            ("127.0.0.1", "h1"),
+            ("::1", "h1"),
+        ] {
+            assert!(is_name(name, host), "{name} {host}");
+        }
+        for (name, host) in [("h1.x.org", "h1.y.org"), ("h2", "h1"), ("10.0.0.1", "10")] {
+            assert!(!is_name(name, host), "{name} {host}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_ours_if_an_interface_has_it() {
+        assert!(is_ours([127, 0, 0, 1].into()));
+        // Of a block for documentation.
+        assert!(!is_ours([192, 0, 2, 1].into()));
+    }
+}

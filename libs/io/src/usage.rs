@@ -1,0 +1,160 @@
+//! What processes and this host use of CPUs and memory, as `/proc` tells it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use mpd_wire::message::HostUse;
+use nix::unistd::Pid;
+
+use crate::stat::{Stat, TICK_MS};
+use crate::tree::children;
+use crate::{cpus, status};
+
+/// Processes of one tree that are looked at.
+const MAX_PROCESSES: usize = 512;
+
+/// A process and all that descend from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeUse {
+    /// The first one's, by the kernel's letter.
+    pub state: char,
+    /// CPU time of all, and of those that they have reaped.
+    pub cpu_ms: u64,
+    /// Resident memory of all.
+    pub memory_kib: u64,
+    /// How many they are.
+    pub processes: u32,
+}
+
+/// What the tree of `root` uses; none if it is no living child of `parent` any more.
+pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
+    let first =
+        Stat::of(root).filter(|stat| stat.parent == parent.as_raw() && stat.state != 'Z')?;
+    let mut all = TreeUse { state: first.state, cpu_ms: 0, memory_kib: 0, processes: 0 };
+    for (pid, stat) in tree(root) {
+        all.cpu_ms += stat.ticks * TICK_MS;
+        all.memory_kib += resident_kib(pid);
+        all.processes += 1;
+    }
+    Some(all)
+}
+
+/// What a process and those below it have had of a CPU, if one of them would run now if it had one, or
+/// were not stopped. Of a process with several threads the first one counts.
+pub fn ready(root: Pid) -> Option<Duration> {
+    let tree = tree(root);
+    let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'T'));
+    let ran = |(pid, stat): &(Pid, Stat)| {
+        nanoseconds(*pid).map_or(Duration::from_millis(stat.ticks * TICK_MS), Duration::from_nanos)
+    };
+    is_ready.then(|| tree.iter().map(ran).sum())
+}
+
+/// A process and those below it.
+fn tree(root: Pid) -> Vec<(Pid, Stat)> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut queue = vec![root];
+    while let Some(pid) = queue.pop() {
+        if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
+            continue;
+        }
+        let Some(stat) = Stat::of(pid) else { continue };
+        found.push((pid, stat));
+        queue.extend(children(pid));
+    }
+    found
+}
+
+/// What this host uses. The time is the caller's to fill in.
+pub fn of_host() -> HostUse {
+    let load = read("/proc/loadavg");
+    let memory = read("/proc/meminfo");
+    HostUse {
+        at_us: 0,
+        cpus: cpus::count(),
+        load_hundredths: load_hundredths(&load),
+        busy_ms: busy_ticks(&read("/proc/stat")) * TICK_MS,
+        memory_kib: field(&memory, "MemTotal:"),
+        available_kib: field(&memory, "MemAvailable:"),
+    }
+}
+
+/// Time on a CPU, which not every kernel counts so exactly.
+fn nanoseconds(pid: Pid) -> Option<u64> {
+    read(&format!("/proc/{pid}/schedstat")).split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn resident_kib(pid: Pid) -> u64 {
+    field(&status::of(pid), "VmRSS:")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number behind a name.
+fn field(text: &str, name: &str) -> u64 {
+    let number = status::field(text, name).and_then(|rest| rest.split_ascii_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// `0.52 …` as 52.
+fn load_hundredths(text: &str) -> u64 {
+    let number = text.split_ascii_whitespace().next().unwrap_or_default();
+    number.replacen('.', "", 1).parse().unwrap_or(0)
+}
+
+/// All of the first line but idle time and waiting for I/O. Guests are in the first two numbers.
+fn busy_ticks(text: &str) -> u64 {
+    let line = text.lines().next().unwrap_or_default();
+    let numbers = line.split_ascii_whitespace().skip(1).take(8);
+    let numbers = numbers.map(|number| number.parse::<u64>().unwrap_or(0)).enumerate();
+    numbers.filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, ticks)| ticks).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_host_are_read() {
+        assert_eq!(load_hundredths("0.52 0.58 1.02 1/200 77\n"), 52);
+        assert_eq!(load_hundredths("12.00 1 1"), 1200);
+        assert_eq!(busy_ticks("cpu 1 2 4 1000 2000 8 16 32 64 128\ncpu0 1"), 63);
+        assert_eq!(field("MemTotal:   100 kB\nMemAvailable: 70 kB\n", "MemAvailable:"), 70);
+        let host = of_host();
+        assert!(host.cpus > 0 && host.busy_ms > 0 && host.memory_kib > host.available_kib);
+    }
+
+    #[test]
+    fn a_process_is_found_under_its_parent_alone() {
+        let (me, parent) = (Pid::this(), Pid::parent());
+        let own = of_tree(me, parent).unwrap();
+        assert!(own.processes >= 1 && own.memory_kib > 0);
+        assert_eq!(of_tree(me, me), None);
+    }
+
+    #[test]
+    fn who_runs_has_had_time_on_a_cpu_and_who_waits_has_no_say() {
+        let run = |script: &str| {
+            let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+            (Pid::from_raw(child.id().cast_signed()), child)
+        };
+        let (busy, mut first) = run("while :; do :; done");
+        while ready(busy).is_none_or(|ran| ran < Duration::from_millis(5)) {
+            std::thread::yield_now();
+        }
+        let (pid, mut second) = run("exec sleep 60");
+        while ready(pid).is_some() {
+            std::thread::yield_now();
+        }
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(ready(busy), None);
+        assert_eq!(ready(pid), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! Frames of a job link: what stands in them, and who may send which.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use mpd_wire::Stream;
+use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
+
+/// Where a manager stands in the job tree, as seen from the one next to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It is the parent.
+    Above,
+    /// It is a child.
+    Below,
+}
+
+/// One frame that is to be sent. Cheap to clone: what goes to many is held once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    kind: TreeKind,
+    bytes: Rc<[u8]>,
+}
+
+impl Frame {
+    /// A word to a manager below.
+    pub fn down(word: &Down) -> Self {
+        Self::word(
+            if is_in_order_with_keys(word) { TreeKind::Fence } else { TreeKind::Control },
+            word,
+        )
+    }
+
+    /// A word to the manager above. Its texts have at most [`MAX_TEXT`] bytes and its lists
+    /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries, else it does not fit: the caller's bug.
+    pub fn up(word: &Up) -> Self {
+        Self::word(if is_of_fences(word) { TreeKind::Fence } else { TreeKind::Control }, word)
+    }
+
+    /// Raw bytes, fewer than [`MAX_TREE_FRAME`].
+    pub fn raw(kind: TreeKind, payload: &[u8]) -> Self {
+        assert!(payload.len() < MAX_TREE_FRAME, "{kind:?} of {} bytes", payload.len());
+        Self { kind, bytes: [&[kind.code()], payload].concat().into() }
+    }
+
+    fn word(kind: TreeKind, word: &impl Serialize) -> Self {
+        // Our own enums serialise; see frame::encode_message.
+        Self::raw(kind, &serde_json::to_vec(word).expect("message serialises"))
+    }
+
+    /// What it holds.
+    pub const fn kind(&self) -> TreeKind {
+        self.kind
+    }
+
+    /// What is sealed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What the peer said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The word of the manager above.
+    Down(Down),
+    /// The word of a manager below.
+    Up(Up),
+    /// Keys and values.
+    Keys(Vec<u8>),
+    /// Records of output, from below.
+    Output(Stream, Vec<u8>),
+    /// Standard input, from above: see [`mpd_stdio::input`].
+    Stdin(Vec<u8>),
+    /// A piece of the specification, from above.
+    Spec(Vec<u8>),
+    /// A piece of a program, from above.
+    File(Vec<u8>),
+    /// A piece of what is to be known of a world: see [`mpd_wire::message::WorldPiece`].
+    World(Vec<u8>),
+}
+
+/// What the peer sent is no frame that it may send.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFrame {
+    /// Longer than [`MAX_TREE_FRAME`], or empty.
+    #[error("a frame of {0} bytes")]
+    Length(usize),
+    /// Unknown.
+    #[error("a frame of unknown kind {0}")]
+    Kind(u8),
+    /// No word of that side.
+    #[error("a malformed word: {0}")]
+    Word(String),
+    /// A kind that this side does not send.
+    #[error("{0:?} in the wrong direction")]
+    Direction(TreeKind),
+}
+
+/// What a frame of the peer on that side says; nothing if it is a pulse.
+pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, InvalidFrame> {
+    if frame.len() > MAX_TREE_FRAME {
+        return Err(InvalidFrame::Length(frame.len()));
+    }
+    let code = *frame.first().ok_or(InvalidFrame::Length(0))?;
+    let kind = TreeKind::from_code(code).ok_or(InvalidFrame::Kind(code))?;
+    frame.drain(..1);
+    Ok(Some(match (kind, from) {
+        (TreeKind::Control | TreeKind::Fence, Side::Above) => {
+            let word = parse(&frame)?;
+            if is_in_order_with_keys(&word) != (kind == TreeKind::Fence) {
+                return Err(InvalidFrame::Word("out of order with keys".into()));
+            }
+            return Ok((word != Down::Pulse).then_some(Heard::Down(word)));
+        }
+        (TreeKind::Control | TreeKind::Fence, Side::Below) => {
+            let word = parse(&frame)?;
+            if is_of_fences(&word) != (kind == TreeKind::Fence) {
+                return Err(InvalidFrame::Word("out of order with keys".into()));
+            }
+            return Ok((word != Up::Pulse).then_some(Heard::Up(word)));
+        }
+        (TreeKind::Keys, _) => Heard::Keys(frame),
+        (TreeKind::World, _) => Heard::World(frame),
+        (TreeKind::Output(stream), Side::Below) => Heard::Output(stream, frame),
+        (TreeKind::Stdin, Side::Above) => Heard::Stdin(frame),
+        (TreeKind::Spec, Side::Above) => Heard::Spec(frame),
+        (TreeKind::File, Side::Above) => Heard::File(frame),
+        (TreeKind::Output(_), Side::Above)
+        | (TreeKind::Stdin | TreeKind::Spec | TreeKind::File, Side::Below) => {
+            return Err(InvalidFrame::Direction(kind));
+        }
+    }))
+}
+
+fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
+    serde_json::from_slice(json).map_err(|e| InvalidFrame::Word(e.to_string()))
+}
+
+const fn is_in_order_with_keys(word: &Down) -> bool {
+    matches!(word, Down::Release { .. } | Down::World { .. } | Down::Restart)
+}
+
+const fn is_of_fences(word: &Up) -> bool {
+    matches!(word, Up::Entered { .. } | Up::Restarted)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use mpd_wire::job::RankEnd;
+    use mpd_wire::message::{MAX_LISTED, MAX_TEXT};
+    use mpd_wire::{Rank, RankSet};
+
+    fn heard(from: Side, frame: &Frame) -> Result<Option<Heard>, InvalidFrame> {
+        read(from, frame.bytes().to_vec())
+    }
+
+    #[test]
+    fn words_arrive_as_they_were_said_and_fences_travel_in_order_with_keys() {
+        let kill = Frame::down(&Down::Kill);
+        assert_eq!(kill.kind(), TreeKind::Control);
+        assert_eq!(heard(Side::Above, &kill), Ok(Some(Heard::Down(Down::Kill))));
+        assert_eq!(Frame::down(&Down::Release { first: Rank(0) }).kind(), TreeKind::Fence);
+        let entered = Up::Entered { ranks: RankSet::below(3) };
+        let frame = Frame::up(&entered);
+        assert_eq!(frame.kind(), TreeKind::Fence);
+        assert_eq!(heard(Side::Below, &frame), Ok(Some(Heard::Up(entered))));
+    }
+
+    #[test]
+    fn a_fence_that_could_overtake_its_keys_is_refused() {
+        let json = serde_json::to_vec(&Down::Release { first: Rank(0) }).unwrap();
+        let frame = Frame::raw(TreeKind::Control, &json);
+        assert!(matches!(heard(Side::Above, &frame), Err(InvalidFrame::Word(_))));
+        let json = serde_json::to_vec(&Up::Ready).unwrap();
+        let frame = Frame::raw(TreeKind::Fence, &json);
+        assert!(matches!(heard(Side::Below, &frame), Err(InvalidFrame::Word(_))));
+    }
+
+    #[test]
+    fn a_pulse_is_no_news() {
+        assert_eq!(heard(Side::Above, &Frame::down(&Down::Pulse)), Ok(None));
+        assert_eq!(heard(Side::Below, &Frame::up(&Up::Pulse)), Ok(None));
+    }
+
+    #[test]
+    fn each_side_says_only_what_it_may() {
+        for kind in [TreeKind::Stdin, TreeKind::Spec, TreeKind::File] {
+            let frame = Frame::raw(kind, b"x");
+            assert!(heard(Side::Above, &frame).is_ok());
+            assert_eq!(heard(Side::Below, &frame), Err(InvalidFrame::Direction(kind)));
+        }
+        let output = TreeKind::Output(Stream::Err);
+        let frame = Frame::raw(output, b"x");
+        assert!(heard(Side::Below, &frame).is_ok());
+        assert_eq!(heard(Side::Above, &frame), Err(InvalidFrame::Direction(output)));
+        assert!(matches!(heard(Side::Above, &Frame::up(&Up::Ready)), Err(InvalidFrame::Word(_))));
+        assert!(matches!(heard(Side::Below, &Frame::down(&Down::Go)), Err(InvalidFrame::Word(_))));
+    }
+
+    #[test]
+    fn the_largest_words_fit_a_frame() {
+        let end = RankEnd::Signaled { signal: 11, core: false };
+        let ends = vec![(Rank(u32::MAX), end); MAX_LISTED];
+        let aborted =
+            Up::Aborted { rank: Rank(0), code: i32::MIN, message: "\u{1}".repeat(MAX_TEXT) };
+        for word in [Up::Exited { ends }, aborted] {
+            assert_eq!(heard(Side::Below, &Frame::up(&word)), Ok(Some(Heard::Up(word))));
+        }
+    }
+
+    #[test]
+    fn a_frame_beyond_the_bound_is_refused() {
+        let long = vec![TreeKind::Keys.code(); MAX_TREE_FRAME + 1];
+        assert_eq!(read(Side::Below, long), Err(InvalidFrame::Length(MAX_TREE_FRAME + 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_of_a_peer_do_any_harm(bytes: Vec<u8>, code in 0..9_u8, above: bool) {
+            let from = if above { Side::Above } else { Side::Below };
+            let _ = read(from, bytes.clone());
+            let _ = read(from, [&[code], &bytes[..]].concat());
+        }
+    }
+}

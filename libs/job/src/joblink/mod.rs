@@ -1,0 +1,207 @@
+//! One end of one job link, above the channel: what is sent first, and whether the peer lives.
+//!
+//! Owner's contract: say [`Input::Opened`] when the channel is open, hand in what was opened, and call
+//! [`JobLink::handle_timeout`] when the time of [`JobLink::poll_timeout`] has come *and nothing of the
+//! peer is left unread*; after each, drain [`JobLink::poll_output`]. Seal what [`JobLink::next_frame`]
+//! gives, until it has none. Frames may be queued before the link is open.
+//!
+//! Commands go down and words go up, so that each end takes only what the peer's side may say; anything
+//! else loses the link and nothing besides. Classes wait only for those before them, and little is
+//! sealed ahead: a signal overtakes output that the peer does not take.
+
+mod frame;
+mod liveness;
+mod outgoing;
+mod seek;
+mod timing;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+pub use frame::{Frame, Heard, InvalidFrame, Side};
+pub use seek::Seek;
+pub use timing::Timing;
+
+use liveness::{Liveness, Verdict};
+use mpd_machine::{Time, UNDRAINED};
+use mpd_wire::message::{Class, Down, Up};
+use outgoing::{Full, Outgoing};
+
+/// Bytes that may wait sealed, in front of the socket: what is sealed cannot be overtaken any more.
+pub const MAX_SEALED: usize = 64 * 1024;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The channel is open.
+    Opened,
+    /// A frame of the peer.
+    Received(Vec<u8>),
+}
+
+/// What the owner has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Act on what the peer said.
+    Act(Heard),
+    /// Note that the peer has been silent for so long; it may still come back.
+    Suspect(Duration),
+    /// Note that a suspected peer is back.
+    Clear,
+    /// Close the connection: the peer is lost. The last output.
+    Lose(Loss),
+}
+
+/// Why a peer is lost. The texts read well behind "host h3 is lost: ".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// It was silent for so long.
+    #[error("no word from it for {}", Seconds(*.0))]
+    Silent(Duration),
+    /// Too much waits for it.
+    #[error("it does not take what it is sent")]
+    Clogged,
+    /// It sent what it must not.
+    #[error("it broke the protocol of job links: {0}")]
+    Misbehaved(#[from] InvalidFrame),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct JobLink {
+    peer: Side,
+    timing: Timing,
+    outgoing: Outgoing,
+    state: State,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is no connection yet: nobody's silence counts.
+    Waiting,
+    Open(Liveness),
+    Lost,
+}
+
+impl JobLink {
+    /// The link to a peer on that side, not open yet.
+    pub fn new(peer: Side, timing: Timing) -> Self {
+        let (outgoing, outputs) = (Outgoing::default(), VecDeque::new());
+        Self { peer, timing, outgoing, state: State::Waiting, outputs }
+    }
+
+    /// Takes what happened.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        match (&mut self.state, input) {
+            (State::Waiting, Input::Opened) => self.state = State::Open(Liveness::new(now)),
+            (State::Open(liveness), Input::Received(frame)) => {
+                if liveness.heard(now) {
+                    self.outputs.push_back(Output::Clear);
+                }
+                match frame::read(self.peer, frame) {
+                    Ok(heard) => self.outputs.extend(heard.map(Output::Act)),
+                    Err(invalid) => self.lose(invalid.into()),
+                }
+            }
+            (State::Waiting, Input::Received(_)) => unreachable!("a frame before the channel"),
+            (State::Open(_), Input::Opened) => unreachable!("a link opens once"),
+            (State::Lost, Input::Opened | Input::Received(_)) => {}
+        }
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        let State::Open(liveness) = &mut self.state else { return };
+        match liveness.judge(now, &self.timing) {
+            Verdict::Well => {}
+            Verdict::Suspect(silence) => self.outputs.push_back(Output::Suspect(silence)),
+            Verdict::Lost(silence) => return self.lose(Loss::Silent(silence)),
+        }
+        // Whatever waits is as good as a pulse.
+        if liveness.is_pulse_due(now, &self.timing) && self.outgoing.is_empty() {
+            let pulse = match self.peer {
+                Side::Above => Frame::up(&Up::Pulse),
+                Side::Below => Frame::down(&Down::Pulse),
+            };
+            self.send(pulse);
+        }
+    }
+
+    /// When [`JobLink::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.state {
+            State::Open(liveness) => {
+                Some(liveness.poll_timeout(&self.timing, !self.outgoing.is_empty()))
+            }
+            State::Waiting | State::Lost => None,
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Queues a frame. A peer for which too much waits is lost; to a lost one nothing is sent.
+    pub fn send(&mut self, frame: Frame) {
+        match self.state {
+            State::Waiting | State::Open(_) => {
+                if let Err(Full) = self.outgoing.push(frame) {
+                    self.lose(Loss::Clogged);
+                }
+            }
+            State::Lost => {}
+        }
+    }
+
+    /// The next frame to seal, while `sealed` bytes wait sealed.
+    pub fn next_frame(&mut self, now: Time, sealed: usize) -> Option<Frame> {
+        let State::Open(liveness) = &mut self.state else { return None };
+        let room = if sealed == 0 { usize::MAX } else { MAX_SEALED.saturating_sub(sealed) };
+        let frame = self.outgoing.pop(room)?;
+        liveness.sent(now);
+        Some(frame)
+    }
+
+    /// Bytes of that class that wait to be sealed.
+    pub const fn queued(&self, class: Class) -> usize {
+        self.outgoing.bytes(class)
+    }
+
+    /// Whether nothing waits to be sealed.
+    pub fn is_empty(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Gives the peer up: nothing more is sent to it or heard of it.
+    pub fn abandon(&mut self) {
+        self.state = State::Lost;
+        self.outgoing.clear();
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        self.abandon();
+        self.outputs.push_back(Output::Lose(loss));
+    }
+}
+
+/// A duration as people say it: `8 s`, `0.4 s`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = self.0.as_millis() / 100;
+        match tenths % 10 {
+            0 => write!(f, "{} s", tenths / 10),
+            rest => write!(f, "{}.{rest} s", tenths / 10),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

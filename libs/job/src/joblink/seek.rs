@@ -1,0 +1,160 @@
+//! Looking for the manager above: its daemon may not know the job yet or be about to come back, so each
+//! address is tried again and again until a deadline, whatever becomes of the others meanwhile. An attempt that
+//! hangs gets others beside it: on a line that loses frames, TCP may wait for seconds before it sends again.
+
+use std::time::Duration;
+
+use mpd_machine::{Stagger, Time};
+
+/// Pause before an address is tried for the second time, and the longest one: each is twice the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// An attempt that has come to nothing for so long hangs, and the address is tried again beside it.
+const HANGS: Duration = Duration::from_secs(1);
+/// Attempts at one address at a time.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Attempts at addresses, which are whatever the owner connects to.
+#[derive(Debug)]
+pub struct Seek<A> {
+    first_round: Stagger<A>,
+    places: Vec<Place<A>>,
+    until: Time,
+    problem: String,
+}
+
+#[derive(Debug)]
+struct Place<A> {
+    address: A,
+    /// How long it rested last.
+    pause: Option<Duration>,
+    /// When it is tried again, after a rest or beside an attempt that hangs.
+    again: Option<Time>,
+    /// Attempts under way.
+    attempts: usize,
+}
+
+impl<A: Clone + PartialEq> Seek<A> {
+    /// Tries `addresses`, the best first, until that time.
+    pub fn new(now: Time, addresses: Vec<A>, until: Time) -> Self {
+        let first_round = Stagger::new(now, addresses.iter().cloned());
+        let place = |address| Place { address, pause: None, again: None, attempts: 0 };
+        let places = addresses.into_iter().map(place).collect();
+        let problem = "no address that can be connected to".to_owned();
+        Self { first_round, places, until, problem }
+    }
+
+    /// The address to connect to now, if it is time for one.
+    pub fn next_due(&mut self, now: Time) -> Option<A> {
+        let first = self.first_round.next_due(now);
+        let place = self.places.iter_mut().find(|place| match &first {
+            Some(address) => place.address == *address,
+            None => place.again.is_some_and(|at| at <= now),
+        })?;
+        place.attempts += 1;
+        place.again = (place.attempts < MAX_ATTEMPTS).then_some(now + HANGS);
+        Some(place.address.clone())
+    }
+
+    /// The connection to `address` came to nothing, and why.
+    pub fn missed(&mut self, now: Time, address: &A, problem: String) {
+        self.problem = problem;
+        let Some(place) = self.places.iter_mut().find(|place| place.address == *address) else {
+            return;
+        };
+        if place.pause.is_none() {
+            self.first_round.missed();
+        }
+        let pause = place.pause.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
+        place.pause = Some(pause);
+        place.attempts = place.attempts.saturating_sub(1);
+        place.again = Some(now + pause);
+    }
+
+    /// What came of it at last, once the time is over.
+    pub fn given_up(&self, now: Time) -> Option<&str> {
+        (self.until <= now).then_some(&self.problem)
+    }
+
+    /// When to ask again.
+    pub fn poll_timeout(&self) -> Time {
+        let again = self.places.iter().filter_map(|place| place.again);
+        let next = again.chain(self.first_round.poll_timeout()).min();
+        next.map_or(self.until, |at| at.min(self.until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1000)
+    }
+
+    #[test]
+    fn addresses_are_tried_at_growing_distance_until_the_deadline() {
+        let mut seek = Seek::new(at(0), vec!["h1:1", "h1:2"], at(10_000));
+        let (mut now, mut firsts, mut seconds) = (at(0), Vec::new(), 0);
+        while seek.given_up(now).is_none() {
+            while let Some(address) = seek.next_due(now) {
+                match address {
+                    "h1:1" => firsts.push((now - at(0)).as_millis()),
+                    _ => seconds += 1,
+                }
+                seek.missed(now, &address, format!("{address}: refused"));
+            }
+            now = seek.poll_timeout();
+        }
+        assert_eq!(firsts[..7], [0, 20, 60, 140, 300, 620, 1120]);
+        assert_eq!(seconds, firsts.len());
+        assert!((20..30).contains(&seconds));
+        assert_eq!(now, at(10_000));
+        assert_eq!(seek.given_up(now), Some("h1:2: refused"));
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_delays_no_other_for_long() {
+        let mut seek = Seek::new(at(0), vec!["silent", "early"], at(10_000));
+        assert_eq!(seek.next_due(at(0)), Some("silent"));
+        assert_eq!(seek.poll_timeout(), at(200));
+        assert_eq!(seek.next_due(at(200)), Some("early"));
+        seek.missed(at(201), &"early", "the daemon there does not know the job".into());
+        assert_eq!(seek.next_due(at(220)), None, "the silent one has time until 1 s");
+        assert_eq!(seek.poll_timeout(), at(221));
+        assert_eq!(seek.next_due(at(221)), Some("early"));
+    }
+
+    #[test]
+    fn an_attempt_that_hangs_gets_two_others_beside_it() {
+        let mut seek = Seek::new(at(0), vec!["h1:1"], at(10_000));
+        for millis in [0, 1000, 2000] {
+            assert_eq!(seek.poll_timeout(), at(millis));
+            assert_eq!(seek.next_due(at(millis)), Some("h1:1"));
+            assert_eq!(seek.next_due(at(millis + 999)), None);
+        }
+        assert_eq!(seek.poll_timeout(), at(10_000), "no fourth one");
+        assert_eq!(seek.next_due(at(4999)), None);
+        seek.missed(at(5000), &"h1:1", "the handshake took too long".into());
+        assert_eq!(seek.next_due(at(5020)), Some("h1:1"));
+        assert_eq!(seek.next_due(at(9999)), None);
+    }
+
+    #[test]
+    fn connections_that_hang_are_given_up_at_the_deadline() {
+        let mut seek = Seek::new(at(0), vec!["h1:1"], at(10_000));
+        for millis in [0, 1000, 2000] {
+            assert!(seek.next_due(at(millis)).is_some());
+        }
+        assert_eq!(seek.next_due(at(9_999)), None);
+        assert_eq!(seek.poll_timeout(), at(10_000));
+        assert!(seek.given_up(at(9_999)).is_none() && seek.given_up(at(10_000)).is_some());
+    }
+
+    #[test]
+    fn without_an_address_the_end_is_waited_for_without_a_turn() {
+        let mut seek: Seek<&str> = Seek::new(at(0), Vec::new(), at(10_000));
+        assert_eq!((seek.next_due(at(0)), seek.poll_timeout()), (None, at(10_000)));
+    }
+}

@@ -1,0 +1,205 @@
+use proptest::prelude::*;
+
+use super::*;
+use mpd_wire::Stream;
+use mpd_wire::message::{MAX_TREE_FRAME, TreeKind};
+
+const OUTPUT: TreeKind = TreeKind::Output(Stream::Out);
+
+fn at(millis: u64) -> Time {
+    Time::from_micros((1000 + millis) * 1000)
+}
+
+fn open(peer: Side) -> JobLink {
+    let mut link = JobLink::new(peer, Timing::default());
+    link.handle(at(0), Input::Opened);
+    link
+}
+
+fn outputs(link: &mut JobLink) -> Vec<Output> {
+    std::iter::from_fn(|| link.poll_output()).collect()
+}
+
+/// Seals everything, and says what it was.
+fn sealed(link: &mut JobLink, now: Time) -> Vec<TreeKind> {
+    std::iter::from_fn(|| link.next_frame(now, 0)).map(|frame| frame.kind()).collect()
+}
+
+/// Calls the link whenever it wants to be, until there is something to do or that time.
+fn run(link: &mut JobLink, until: Time) -> (Time, Vec<Output>) {
+    while let Some(now) = link.poll_timeout().filter(|due| *due <= until) {
+        link.handle_timeout(now);
+        sealed(link, now);
+        let outputs = outputs(link);
+        if !outputs.is_empty() {
+            return (now, outputs);
+        }
+    }
+    (until, Vec::new())
+}
+
+#[test]
+fn a_signal_overtakes_the_output_that_the_peer_does_not_take() {
+    let mut link = open(Side::Above);
+    for _ in 0..3 {
+        link.send(Frame::raw(OUTPUT, &[0; MAX_SEALED - 1]));
+    }
+    assert_eq!(link.next_frame(at(0), 0).unwrap().kind(), OUTPUT);
+    assert_eq!(link.next_frame(at(0), MAX_SEALED), None, "enough is sealed");
+    link.send(Frame::up(&Up::Gone));
+    assert_eq!(sealed(&mut link, at(0)), [TreeKind::Control, OUTPUT, OUTPUT]);
+    assert_eq!(link.queued(Class::Out), 0);
+}
+
+#[test]
+fn a_frame_larger_than_the_bound_is_sealed_when_nothing_else_is() {
+    let mut link = open(Side::Above);
+    link.send(Frame::raw(TreeKind::Keys, &[0; MAX_TREE_FRAME - 1]));
+    assert_eq!(link.next_frame(at(0), 1), None);
+    assert!(link.next_frame(at(0), 0).is_some());
+}
+
+#[test]
+fn what_is_sent_before_the_link_is_open_waits() {
+    let mut link = JobLink::new(Side::Below, Timing::default());
+    link.send(Frame::down(&Down::Spec { bytes: 1 }));
+    link.send(Frame::raw(TreeKind::Spec, b"x"));
+    assert_eq!((link.next_frame(at(0), 0), link.poll_timeout()), (None, None));
+    link.handle(at(0), Input::Opened);
+    assert_eq!(sealed(&mut link, at(0)), [TreeKind::Control, TreeKind::Spec]);
+}
+
+#[test]
+fn a_pulse_is_sent_when_nothing_else_was_for_a_second() {
+    let mut link = open(Side::Below);
+    link.handle_timeout(at(999));
+    assert!(sealed(&mut link, at(999)).is_empty());
+    link.handle_timeout(at(1000));
+    assert_eq!(link.next_frame(at(1000), 0), Some(Frame::down(&Down::Pulse)));
+    link.send(Frame::down(&Down::Go));
+    assert_eq!(sealed(&mut link, at(1500)).len(), 1);
+    link.handle_timeout(at(2400));
+    assert!(sealed(&mut link, at(2400)).is_empty());
+    link.handle_timeout(at(2500));
+    assert_eq!(sealed(&mut link, at(2500)).len(), 1);
+}
+
+#[test]
+fn pulses_do_not_gather_in_front_of_a_peer_that_takes_nothing() {
+    let mut link = open(Side::Above);
+    link.send(Frame::raw(OUTPUT, b"x"));
+    for second in 1..7 {
+        link.handle_timeout(at(second * 1000));
+        outputs(&mut link);
+        assert!(link.poll_timeout() > Some(at(second * 1000)));
+    }
+    assert_eq!(link.queued(Class::Control), 0);
+}
+
+#[test]
+fn a_silent_peer_is_suspect_after_three_seconds_and_lost_after_eight() {
+    let mut link = open(Side::Above);
+    let suspect = Output::Suspect(Duration::from_secs(3));
+    assert_eq!(run(&mut link, at(60_000)), (at(3000), vec![suspect]));
+    let (when, lost) = run(&mut link, at(60_000));
+    let loss = Loss::Silent(Duration::from_secs(8));
+    assert_eq!(loss.to_string(), "no word from it for 8 s");
+    assert_eq!((when, lost), (at(8000), vec![Output::Lose(loss)]));
+    assert_eq!(link.poll_timeout(), None);
+    link.send(Frame::up(&Up::Ready));
+    assert!(link.is_empty() && link.poll_output().is_none());
+}
+
+#[test]
+fn a_suspect_that_says_anything_is_well_again() {
+    let mut link = open(Side::Above);
+    run(&mut link, at(3000));
+    let pulse = Frame::down(&Down::Pulse).bytes().to_vec();
+    link.handle(at(7900), Input::Received(pulse));
+    assert_eq!(outputs(&mut link), [Output::Clear]);
+    assert_eq!(run(&mut link, at(10_800)).1, []);
+    assert_eq!(run(&mut link, at(60_000)).0, at(10_900));
+}
+
+#[test]
+fn who_stood_still_asks_first_and_gives_the_peer_three_seconds() {
+    let mut link = open(Side::Above);
+    link.handle_timeout(at(1000));
+    sealed(&mut link, at(1000));
+    link.handle_timeout(at(61_000));
+    assert_eq!(outputs(&mut link), []);
+    assert_eq!(link.next_frame(at(61_000), 0), Some(Frame::up(&Up::Pulse)));
+    let loss = Loss::Silent(Duration::from_secs(64));
+    assert_eq!(run(&mut link, at(99_000)), (at(64_000), vec![Output::Lose(loss)]));
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_is_lost_and_not_listened_to_any_more() {
+    let mut link = open(Side::Below);
+    let frames = [
+        Frame::raw(TreeKind::Keys, b"k").bytes().to_vec(),
+        vec![TreeKind::Spec.code()],
+        Frame::up(&Up::Ready).bytes().to_vec(),
+    ];
+    let mut said = Vec::new();
+    for frame in frames {
+        link.handle(at(0), Input::Received(frame));
+        said.extend(outputs(&mut link));
+    }
+    let invalid = InvalidFrame::Direction(TreeKind::Spec);
+    let keys = Output::Act(Heard::Keys(b"k".to_vec()));
+    assert_eq!(said, [keys, Output::Lose(Loss::Misbehaved(invalid))]);
+}
+
+#[test]
+fn a_peer_that_lets_words_pile_up_is_lost() {
+    let mut link = open(Side::Below);
+    let mut sent = 0;
+    while link.poll_output().is_none() {
+        link.send(Frame::down(&Down::Go));
+        sent += 1;
+        assert!(sent < 1 << 20);
+    }
+    assert!(link.is_empty());
+}
+
+#[test]
+fn durations_are_said_as_people_do() {
+    let text = |millis| Seconds(Duration::from_millis(millis)).to_string();
+    assert_eq!([text(8000), text(8049), text(400)], ["8 s", "8 s", "0.4 s"]);
+}
+
+proptest! {
+    /// However late we look: as long as we read before we judge, a peer that sends in time is never
+    /// lost, and one is lost only when it had its chance after we stood still.
+    #[test]
+    fn nobody_is_lost_for_a_pause_of_our_own(
+        steps in prop::collection::vec((1..20_000_u64, prop::bool::weighted(0.3)), 1..60)
+    ) {
+        let timing = Timing::default();
+        let mut link = open(Side::Below);
+        let pulse = Frame::up(&Up::Pulse).bytes().to_vec();
+        let (mut now, mut heard, mut looked, mut stood) = (at(0), at(0), at(0), at(0));
+        for (millis, speaks) in steps {
+            now = now + Duration::from_millis(millis);
+            if speaks {
+                link.handle(now, Input::Received(pulse.clone()));
+                outputs(&mut link);
+                heard = now;
+            }
+            if now - looked > timing.suspect {
+                stood = now;
+            }
+            looked = now;
+            link.handle_timeout(now);
+            sealed(&mut link, now);
+            let is_lost = outputs(&mut link).iter().any(|o| matches!(o, Output::Lose(_)));
+            let has_had_its_chance = stood == at(0) || now - stood >= timing.suspect;
+            prop_assert_eq!(is_lost, now - heard >= timing.host_lost && has_had_its_chance);
+            if is_lost {
+                break;
+            }
+            prop_assert!(link.poll_timeout() > Some(now));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a job does that is debugged: its ranks are debuggers, whose programs come and go while they stay.
+//!
+//! A restart begins everything that the programs share anew, on every host, while none of them runs. It
+//! goes among the words of fences: what belongs to the run before was said before it.
+
+use crate::manager::Output;
+use crate::manager::branch::{Branch, Question};
+use crate::manager::job::{Job, Phase};
+use mpd_wire::message::{Down, MAX_DEBUG_LINE};
+use mpd_wire::{Rank, RankSet};
+
+/// What stops a program whose debugger was asked by nobody: a command that no console gives a number.
+pub(super) const INTERRUPT: &str = "0 interrupt";
+
+/// Ranges of ranks in one word: with the longest line it fits a frame of a job link.
+const MAX_RANGES: usize = 1000;
+
+impl Branch {
+    /// Something for debuggers here and below.
+    pub(super) fn command_debuggers(&mut self, ranks: &RankSet, line: String) {
+        let concerned = |child: &&crate::manager::branch::Child| child.ranks.meets(ranks);
+        let below: Vec<usize> =
+            self.living_children().filter(concerned).map(|child| child.place).collect();
+        // Those here expect an answer before one can come.
+        self.perform(Output::Debug(ranks.clone(), line.clone()));
+        if !below.is_empty() {
+            self.push(Output::ToSome(below, Down::Debug { ranks: ranks.clone(), line }));
+        }
+    }
+
+    /// The programs of the first world start once more.
+    pub(super) fn restart(&mut self) {
+        let ranks = self.shares.ranks_below(self.place);
+        let reduce = self.reduce_of(&ranks);
+        if let Some(world) = self.worlds.get_mut(&Rank(0)) {
+            world.reduce = reduce;
+        }
+        self.pass_down(Down::Restart);
+        self.ask(Question::Restarted);
+        self.perform(Output::Restart);
+    }
+}
+
+impl Job {
+    /// The console says something to debuggers.
+    pub(super) fn debug(&mut self, ranks: RankSet, line: String) {
+        if !self.debugged || self.phase != Phase::Running || line.len() > MAX_DEBUG_LINE {
+            return;
+        }
+        for ranks in ranks.parts(MAX_RANGES) {
+            self.command(Down::Debug { ranks, line: line.clone() });
+        }
+    }
+
+    /// The console wants the programs started once more; those that they have spawned end.
+    pub(super) fn restart(&mut self) {
+        if !self.debugged || self.phase != Phase::Running {
+            return;
+        }
+        self.end_worlds(self.roll.spawned());
+        self.roll.restart();
+        self.command(Down::Restart);
+    }
+}

@@ -1,0 +1,211 @@
+//! Stories of spawned worlds, on one host.
+
+use super::*;
+use mpd_wire::job::{Parts, SpawnOutcome, World};
+
+/// A world of so many ranks on the only host.
+pub(super) fn spawn_plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
+    let world = World { number, first: Rank(first), size };
+    WorldPlan {
+        world,
+        parts: Parts(vec![(0, world.ranks())]),
+        spawner: Rank(spawner),
+        kvsname: format!("kvs_{number}"),
+        joining: Vec::new(),
+    }
+}
+
+/// A job whose rank 0 has spawned a world that runs.
+fn with_world(job: u32, number: u32, first: u32, size: u32) -> Story {
+    let mut story = Story::of(job);
+    spawn(&mut story, spawn_plan(number, first, size, 0));
+    story
+}
+
+fn spawn(story: &mut Story, plan: WorldPlan) {
+    let (world, parts) = (plan.world, plan.parts.clone());
+    let kvsname = plan.kvsname.clone();
+    let spawner = plan.spawner;
+    assert_eq!(story.tell(Input::Spawn(plan)), [Output::Prepare(world, parts)]);
+    assert_eq!(story.tell(Input::Prepared(world.first)), [Output::StartWorld(world.first)]);
+    let done = SpawnOutcome::Done { kvsname };
+    assert_eq!(story.tell(Input::Begun(world.first)), [Output::Spawned(spawner, done)]);
+}
+
+#[test]
+fn a_job_is_over_when_all_its_worlds_are_and_an_ended_one_is_forgotten() {
+    let mut story = with_world(1, 1, 1, 2);
+    assert_eq!(story.exit(0, 0), []);
+    assert_eq!(story.exit(2, 0), []);
+    assert_eq!(story.exit(1, 0), [Output::ForgetWorld(Rank(1)), Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
+}
+
+/// Of which world, and how each of its ranks has ended, in the order in which it was told.
+fn ended(story: &Story) -> Vec<(u32, Vec<RankEnd>)> {
+    story.ended.iter().map(|ended| (ended.world.number, ended.ends.clone())).collect()
+}
+
+#[test]
+fn how_the_ranks_of_a_world_ended_is_told_once_it_has_ended() {
+    let mut story = with_world(1, 1, 1, 2);
+    spawn(&mut story, spawn_plan(2, 3, 1, 0));
+    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    story.exit(2, 0);
+    assert_eq!(ended(&story), []);
+    let killed = RankEnd::Signaled { signal: SIGKILL, core: false };
+    story.tell(Input::Exited(Rank(1), killed));
+    assert_eq!(ended(&story), [(1, vec![killed, RankEnd::Exited(0)])]);
+    story.exit(3, 0);
+    story.exit(0, 0);
+    story.finish();
+    assert_eq!(ended(&story)[1..], [(2, vec![RankEnd::Exited(0)])], "once");
+}
+
+#[test]
+fn a_world_that_was_still_being_started_when_the_job_ended_is_told_at_the_end() {
+    let mut story = Story::of(1);
+    story.tell(Input::Spawn(spawn_plan(1, 1, 2, 0)));
+    story.tell(Input::Prepared(Rank(1)));
+    story.tell(Input::Exited(Rank(1), RankEnd::Exited(0)));
+    story.exit(0, 3);
+    story.after(FAILURE_GRACE);
+    assert_eq!(ended(&story), []);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(3)]);
+    assert_eq!(ended(&story), [(1, vec![RankEnd::Exited(0), RankEnd::NotStarted])]);
+    assert_eq!(story.ended[0].unheard(), [Rank(2)]);
+}
+
+#[test]
+fn a_failure_in_a_world_ends_all_and_is_told_by_its_own_numbers() {
+    let mut story = with_world(1, 1, 1, 2);
+    let end = RankEnd::Exited(3);
+    let failure = Box::new(Failure::Rank { rank: Rank(1), end });
+    let told = told(Failure::InWorld { number: 1, failure });
+    assert_eq!(story.exit(2, 3), [told, Output::SignalRanks(SIGTERM)]);
+    assert_eq!(story.after(FAILURE_GRACE), [Output::KillTree]);
+    assert_eq!(story.finish().last(), Some(&Output::Finish(3)));
+}
+
+#[test]
+fn worlds_have_fences_of_their_own() {
+    let mut story = with_world(2, 1, 2, 2);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(2))), []);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(3))), [Output::ReleaseFence(Rank(2))]);
+    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+}
+
+#[test]
+fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_hears_which_rank_it_was() {
+    let mut story = Story::of(1);
+    let plan = spawn_plan(1, 1, 2, 0);
+    let first = plan.world.first;
+    story.tell(Input::Spawn(plan));
+    let failure = Failure::CannotExecute {
+        rank: Rank(1),
+        program: "./b".to_owned(),
+        problem: "No such file or directory".to_owned(),
+        missing: true,
+    };
+    assert_eq!(story.tell(Input::WorldFailed(first, failure)), []);
+    assert_eq!(story.tell(Input::Prepared(first)), [Output::EndWorld(first)]);
+    assert_eq!(story.tell(Input::Exited(Rank(1), RankEnd::NotStarted)), []);
+    let outputs = story.tell(Input::Exited(Rank(2), RankEnd::NotStarted));
+    let text = "spawn by rank 0: host h0: cannot execute \"./b\": No such file or directory";
+    let failed = SpawnOutcome::Failed { rank: Some(Rank(1)) };
+    assert_eq!(
+        outputs,
+        [
+            Output::ForgetWorld(first),
+            Output::TellNotice(text.to_owned()),
+            Output::Spawned(Rank(0), failed)
+        ]
+    );
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
+}
+
+#[test]
+fn worlds_that_have_parted_end_each_on_its_own() {
+    let mut story = with_world(1, 1, 1, 2);
+    let bond = |joined| Input::Bond { from: Rank(1), number: 0, joined };
+    assert_eq!(story.tell(bond(false)), []);
+    let outputs = story.exit(2, 7);
+    assert!(matches!(outputs[..], [Output::TellFailed { .. }, Output::EndWorld(Rank(1))]));
+    let killed = RankEnd::Signaled { signal: SIGKILL, core: false };
+    let outputs = story.tell(Input::Exited(Rank(1), killed));
+    assert_eq!(outputs, [Output::ForgetWorld(Rank(1))]);
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+    assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)], "the first failure counts");
+
+    let mut story = with_world(1, 1, 1, 2);
+    story.tell(bond(false));
+    story.tell(bond(true));
+    assert_eq!(story.exit(2, 7).last(), Some(&Output::SignalRanks(SIGTERM)), "joined again");
+}
+
+#[test]
+fn what_an_ended_world_has_joined_stays_joined() {
+    let mut story = with_world(1, 1, 1, 1);
+    spawn(&mut story, spawn_plan(2, 2, 1, 1));
+    assert_eq!(story.exit(1, 0), [Output::ForgetWorld(Rank(1))]);
+    assert!(story.exit(2, 7).contains(&Output::SignalRanks(SIGTERM)));
+}
+
+#[test]
+fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
+    let mut story = Story::starting(2, OnFailure::End, None);
+    assert!(!story.manager.machine().takes_worlds());
+    story.tell(Input::Started);
+    assert!(story.manager.machine().takes_worlds());
+    story.tell(Input::Suspend);
+    assert!(!story.manager.machine().takes_worlds());
+    let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
+    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
+    story.tell(Input::Resume);
+    assert!(story.manager.machine().takes_worlds());
+}
+
+#[test]
+fn nothing_is_started_for_a_spawner_that_has_ended() {
+    let mut story = Story::with(2, OnFailure::Continue, None);
+    story.exit(0, 7);
+    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), []);
+}
+
+#[test]
+fn a_world_that_is_being_started_while_its_part_ends_goes_when_it_has_been_heard_of() {
+    let mut story = with_world(1, 1, 1, 1);
+    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    let grandchild = spawn_plan(2, 2, 1, 1);
+    let first = grandchild.world.first;
+    story.tell(Input::Spawn(grandchild));
+    let outputs = story.exit(1, 7);
+    assert!(matches!(outputs[0], Output::TellFailed { .. }));
+    assert!(!outputs.contains(&Output::EndWorld(first)), "{outputs:?}");
+    assert_eq!(story.tell(Input::Prepared(first)), [Output::EndWorld(first)]);
+    let outputs = story.tell(Input::Exited(Rank(2), RankEnd::NotStarted));
+    assert_eq!(outputs, [Output::ForgetWorld(first)]);
+    assert_eq!(story.exit(0, 0), [Output::KillTree]);
+}
+
+#[test]
+fn a_rank_is_signaled_for_a_peer_of_its_world_and_for_nobody_else() {
+    let mut story = with_world(2, 1, 2, 1);
+    let interrupt =
+        |from, rank| Input::InterruptRank { from: Rank(from), rank: Rank(rank), signal: 10 };
+    assert_eq!(story.tell(interrupt(0, 1)), [Output::Interrupt(Rank(1), 10)]);
+    assert_eq!(story.tell(interrupt(0, 2)), []);
+    story.exit(1, 0);
+    assert_eq!(story.tell(interrupt(0, 1)), []);
+}
+
+#[test]
+fn a_spawn_while_the_job_ends_is_refused() {
+    let mut story = Story::of(2);
+    story.exit(1, 7);
+    let failed = SpawnOutcome::Failed { rank: None };
+    let outputs = story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0)));
+    assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
+}

@@ -1,0 +1,93 @@
+//! What is kept of a job so that its leftovers can be removed after the death of its manager: the record that the
+//! daemon writes first, then the notes that the manager adds. One line of JSON each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::leftovers;
+use mpd_wire::JobId;
+use mpd_wire::job::{Cookie, GroupKey};
+
+/// Most bytes of a record with its notes. What exceeds them is not noted.
+pub const MAX_RECORD: usize = 16 << 20;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRecord {
+    /// The job.
+    pub job: JobId,
+    /// See [`mpd_wire::message::StartJob::cookie`].
+    pub cookie: Cookie,
+    /// See [`mpd_wire::message::StartJob::place`].
+    pub place: u32,
+    /// Control group of the ranks.
+    pub cgroup: Option<String>,
+}
+
+/// A further line: something that the manager made, or is about to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Note {
+    /// A directory.
+    Directory(MadeDirectory),
+    /// The keys of the groups that run here.
+    Groups(Vec<GroupKey>),
+    /// What proves whose System V objects and files of shared memory are.
+    Leftovers(leftovers::Note),
+}
+
+/// A directory that only its maker removes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeDirectory {
+    /// The directory in which it is; it belongs to the user alone.
+    pub parent: String,
+    /// Its name there, which is random.
+    pub name: String,
+    /// Its device and inode; not known while it is being made.
+    pub identity: Option<(u64, u64)>,
+}
+
+/// Reads a record with its notes. A last line that is not whole, or that a newer release wrote, is left out: its
+/// writer was killed meanwhile, or knows better.
+///
+/// # Errors
+/// When the first line is no record.
+pub fn read_record(bytes: &[u8]) -> serde_json::Result<(JobRecord, Vec<Note>)> {
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    let record = serde_json::from_slice(lines.next().unwrap_or_default())?;
+    Ok((record, lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_and_its_whole_notes_read_back() {
+        let record = JobRecord {
+            job: "7@h1".parse().unwrap(),
+            cookie: Cookie::from_bytes([3; 16]),
+            place: 2,
+            cgroup: None,
+        };
+        let directory = |identity| {
+            let (parent, name) = ("/tmp/mpd-7".to_owned(), "ab".to_owned());
+            Note::Directory(MadeDirectory { parent, name, identity })
+        };
+        let notes = [
+            directory(None),
+            directory(Some((1, u64::MAX))),
+            Note::Groups(vec![GroupKey::new(1, 2)]),
+        ];
+        let mut bytes = serde_json::to_vec(&record).unwrap();
+        for note in &notes {
+            bytes.push(b'\n');
+            bytes.extend(serde_json::to_vec(note).unwrap());
+        }
+        assert_eq!(read_record(&bytes).unwrap(), (record.clone(), notes.to_vec()));
+        bytes.pop();
+        assert_eq!(read_record(&bytes).unwrap(), (record, notes[..2].to_vec()));
+        assert!(read_record(b"").is_err() && read_record(b"{}\n").is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! A machine and the inputs that wait for it.
+//!
+//! The contract of every machine is: one input, then all its outputs, then the next input. An owner
+//! that performs an output often learns something that is an input again. It must not hand that input
+//! in at once, since outputs of the earlier input are still queued. A [`Pump`] makes this mistake
+//! impossible: [`Pump::post`] only queues an input, and [`Pump::next`] takes one from the queue only
+//! when the machine has no output left.
+//!
+//! ```text
+//! loop of the owner:   read, post what happened
+//!                      while let Some(output) = pump.next(now) { perform(output) }   // may post
+//! ```
+//!
+//! The real event loops and the simulators drive their machines through this type.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::Time;
+
+/// Why a machine panics in debug builds: its owner broke the contract.
+pub const UNDRAINED: &str = "outputs are left from an earlier call";
+
+/// What a [`Pump`] needs of a machine.
+pub trait Machine {
+    /// What happened.
+    type Input;
+    /// What the owner has to do.
+    type Output;
+
+    /// Takes one input. Debug builds panic if an output of an earlier call is left.
+    fn handle(&mut self, now: Time, input: Self::Input);
+
+    /// Acts on every deadline at or before `now`. Debug builds panic as for [`Machine::handle`].
+    fn handle_timeout(&mut self, now: Time);
+
+    /// The next thing to do.
+    fn poll_output(&mut self) -> Option<Self::Output>;
+}
+
+/// See the module.
+pub struct Pump<M: Machine> {
+    machine: M,
+    inbox: VecDeque<M::Input>,
+}
+
+impl<M: Machine> Pump<M> {
+    /// A pump without inputs. The machine may have outputs already.
+    pub const fn new(machine: M) -> Self {
+        Self { machine, inbox: VecDeque::new() }
+    }
+
+    /// Queues an input behind those that wait.
+    pub fn post(&mut self, input: M::Input) {
+        self.inbox.push_back(input);
+    }
+
+    /// The next output to perform. Takes the next input only when the machine has no output left;
+    /// `None` when no input is left either.
+    pub fn next(&mut self, now: Time) -> Option<M::Output> {
+        loop {
+            if let Some(output) = self.machine.poll_output() {
+                return Some(output);
+            }
+            let input = self.inbox.pop_front()?;
+            self.machine.handle(now, input);
+        }
+    }
+
+    /// Lets time pass for the machine. Call when [`Pump::next`] has returned `None`, then drain it
+    /// again.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.advance(|machine| machine.handle_timeout(now));
+    }
+
+    /// Calls the machine for something that is no input. Call when [`Pump::next`] has returned `None`,
+    /// then drain it again.
+    pub fn advance(&mut self, step: impl FnOnce(&mut M)) {
+        debug_assert!(self.inbox.is_empty(), "inputs are handled before anything else");
+        step(&mut self.machine);
+    }
+
+    /// Whether no input waits. The machine may still have outputs.
+    pub fn is_dry(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// The machine, to ask it something.
+    pub const fn machine(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M: Machine + fmt::Debug> fmt::Debug for Pump<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump")
+            .field("machine", &self.machine)
+            .field("inputs", &self.inbox.len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Repeats each number as often as it says, and notes the order of calls.
+    #[derive(Default)]
+    struct Echo {
+        outputs: VecDeque<u32>,
+        log: Vec<String>,
+    }
+
+    impl Machine for Echo {
+        type Input = u32;
+        type Output = u32;
+
+        fn handle(&mut self, _: Time, input: u32) {
+            assert!(self.outputs.is_empty());
+            self.log.push(format!("in {input}"));
+            self.outputs.extend((0..input).map(|_| input));
+        }
+
+        fn handle_timeout(&mut self, _: Time) {
+            self.outputs.push_back(0);
+        }
+
+        fn poll_output(&mut self) -> Option<u32> {
+            let output = self.outputs.pop_front()?;
+            self.log.push(format!("out {output}"));
+            Some(output)
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_posted_while_outputs_are_performed_waits_for_them() {
+        let mut pump = Pump::new(Echo::default());
+        pump.post(2);
+        let mut performed = 0;
+        while let Some(output) = pump.next(Time::ZERO) {
+            performed += 1;
+            if output == 2 && performed == 1 {
+                pump.post(1);
+            }
+        }
+        assert_eq!(pump.machine().log, ["in 2", "out 2", "out 2", "in 1", "out 1"]);
+        pump.handle_timeout(Time::ZERO);
+        assert_eq!((pump.next(Time::ZERO), pump.next(Time::ZERO)), (Some(0), None));
+    }
+}

@@ -1,0 +1,104 @@
+//! Why ranks cannot be placed, for people.
+
+use std::fmt;
+
+use mpd_wire::DaemonName;
+use mpd_wire::job::{MAX_SHARES, Misfit};
+
+/// Names that a message shows of a longer list.
+const SHOWN: usize = 20;
+
+/// The ranks cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// Hosts were asked for that are not there.
+    #[error(
+        "not in the ring: {}; choose from {}, or start daemons there with mpdboot",
+        Names(names),
+        Names(members)
+    )]
+    Unknown {
+        /// The names as written.
+        names: Vec<String>,
+        /// Who is there.
+        members: Vec<DaemonName>,
+    },
+    /// A short name, or an address, that several members have.
+    #[error("{name} can be any of {}; write the whole name", Names(members))]
+    Ambiguous {
+        /// The name as written.
+        name: String,
+        /// Who has it.
+        members: Vec<DaemonName>,
+    },
+    /// Every host that could be used is excluded.
+    #[error("no host is left for the job: all of {} are excluded", Names(.0))]
+    NobodyLeft(Vec<DaemonName>),
+    /// Every host that could be used is draining.
+    #[error(
+        "no host is left for the job: {} take no new processes (mpddrain); name them to use them \
+         all the same",
+        Names(.0)
+    )]
+    Draining(Vec<DaemonName>),
+    /// No host can take spawned processes.
+    #[error(
+        "no host is left for spawned processes{}{}{}",
+        Why("draining (mpddrain)", draining),
+        Why("excluded", excluded),
+        Why("lost to this job", lost)
+    )]
+    NobodyTakes {
+        /// Hosts that take no new processes.
+        draining: Vec<DaemonName>,
+        /// Hosts that the job is not to use.
+        excluded: Vec<DaemonName>,
+        /// Hosts that the job has lost.
+        lost: Vec<DaemonName>,
+    },
+    /// It is no wish.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// The programs of a group's ranks have different hosts.
+    #[error(
+        "ranks {low}-{high} are one group, but their programs are to run on different hosts; \
+         make the number of processes of each program a multiple of the group's"
+    )]
+    Group {
+        /// The group's first rank.
+        low: u32,
+        /// Its last rank.
+        high: u32,
+    },
+    /// More hosts than a job can have.
+    #[error("{0} hosts are more than the {MAX_SHARES} that a job may have; put more on each")]
+    TooManyHosts(usize),
+    /// The console's host is not among the members: a mistake of the caller.
+    #[error("{0} is not a member of its own ring")]
+    Origin(DaemonName),
+}
+
+/// One reason of several, if it is one.
+struct Why<'a>(&'a str, &'a [DaemonName]);
+
+impl fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.1.is_empty() { Ok(()) } else { write!(f, "; {}: {}", self.0, Names(self.1)) }
+    }
+}
+
+/// Names with commas, not more than a person would read.
+pub(super) struct Names<'a, T>(pub(super) &'a [T]);
+
+impl<T: fmt::Display> fmt::Display for Names<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.0.iter().take(SHOWN).enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}")?;
+        }
+        match self.0.len().checked_sub(SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, " and {more} more"),
+        }
+    }
+}

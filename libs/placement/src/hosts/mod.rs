@@ -1,0 +1,106 @@
+//! Lists of hosts: the host file of `mpdboot` and `mpirun`, and the lists on their command lines.
+//!
+//! ```text
+//! # a comment, to the end of the line
+//! HOST[:NCPUS] [slots=NCPUS] [ifhn=NAME] [user=NAME] [port=N]
+//! ```
+//!
+//! `HOST` is a name, a numeric address (IPv6 in brackets: `[fe80::1]:4`), or names with ranges:
+//! `c[1-9]`, `c[01-16,20]`, `r[1-2]n[1-8]`. `port` is that of ssh. A list has the same hosts separated
+//! by commas, without keys.
+//!
+//! What is read here becomes words of a remote shell's command line. So whatever could be an option
+//! or shell code is refused, and not repaired. Reading the file and resolving names is not done here.
+
+mod error;
+mod ranges;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use error::{InvalidHosts, Problem};
+pub use words::{is_host_name, is_user_name};
+
+use mpd_wire::job::MAX_HOSTS;
+use words::HostWord;
+
+/// Most bytes in a line or in a list on the command line.
+pub const MAX_LINE: usize = 10_000;
+/// Most bytes in a host file: [`MAX_HOSTS`] lines of generous length.
+pub const MAX_FILE: usize = 4 << 20;
+
+/// One host of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// Its name as written, or its numeric address without brackets.
+    pub host: String,
+    /// Processes it takes before another is preferred.
+    pub ncpus: Option<u32>,
+    /// Name of the interface that the others reach it by.
+    pub ifhn: Option<String>,
+    /// Whom to log in as.
+    pub user: Option<String>,
+    /// Port of ssh.
+    pub port: Option<u16>,
+}
+
+/// The hosts of a host file, in its order; at least one. Duplicates are kept.
+///
+/// # Errors
+/// [`InvalidHosts`], with the number of the line if one is wrong.
+pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
+    if text.len() > MAX_FILE {
+        return Err(Problem::FileTooLong.somewhere());
+    }
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        let line = line_text(line).map_err(|problem| problem.in_line(number))?;
+        let content = line.split('#').next().unwrap_or_default();
+        parse_line(content, &mut entries).map_err(|problem| problem.in_line(number))?;
+    }
+    if entries.is_empty() {
+        return Err(Problem::NoHost.somewhere());
+    }
+    Ok(entries)
+}
+
+/// The hosts of a list on the command line, in its order. Duplicates are kept.
+///
+/// # Errors
+/// [`InvalidHosts`], without a line.
+pub fn parse_list(text: &str) -> Result<Vec<HostEntry>, InvalidHosts> {
+    let mut entries = Vec::new();
+    let text = line_text(text.as_bytes()).map_err(Problem::somewhere)?;
+    for word in ranges::split_outside_brackets(text) {
+        let word = word.trim();
+        if word.is_empty() {
+            return Err(Problem::EmptyItem.somewhere());
+        }
+        parse_line(word, &mut entries).map_err(Problem::somewhere)?;
+    }
+    Ok(entries)
+}
+
+fn line_text(line: &[u8]) -> Result<&str, Problem> {
+    if line.len() > MAX_LINE {
+        return Err(Problem::LineTooLong);
+    }
+    str::from_utf8(line).map_err(|_| Problem::NotText)
+}
+
+fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem> {
+    let mut words = content.split_ascii_whitespace();
+    let Some(first) = words.next() else { return Ok(()) };
+    let HostWord { names, ncpus } = words::host(first, MAX_HOSTS - entries.len())?;
+    let keys = words::Keys::parse(words, ncpus, names.len())?;
+    for (index, host) in names.into_iter().enumerate() {
+        entries.push(HostEntry {
+            host,
+            ncpus: keys.ncpus,
+            ifhn: keys.ifhn.get(index).cloned(),
+            user: keys.user.clone(),
+            port: keys.port,
+        });
+    }
+    Ok(())
+}

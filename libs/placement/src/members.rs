@@ -1,0 +1,213 @@
+//! The members in ring order, and who is meant by a name.
+//!
+//! A name means the member that is called so, else the one that has it as its address, else the one
+//! whose first label is the same, if only one of the two names has further labels. `localhost` and
+//! the loopback addresses mean the console's host.
+
+use std::collections::BTreeMap;
+
+use super::Candidate;
+use super::error::{Names, PlacementError};
+use mpd_wire::job::{HostWish, Notice};
+use mpd_wire::{Address, DaemonName};
+
+/// A host of a list: its number in [`Members`], and the slots that stand in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) member: usize,
+    /// As its daemon says.
+    pub(super) ncpus: u32,
+    pub(super) slots: Option<u32>,
+}
+
+pub(super) struct Members<'a> {
+    /// In ring order.
+    list: Vec<&'a Candidate>,
+    origin: usize,
+    by_name: BTreeMap<&'a str, usize>,
+    by_address: BTreeMap<&'a str, Vec<usize>>,
+    by_label: BTreeMap<&'a str, Vec<usize>>,
+    is_excluded: Vec<bool>,
+    /// Names that were to be excluded, and that nobody has.
+    excluded_for_nothing: Vec<&'a str>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn new(
+        members: &'a [Candidate],
+        origin: &DaemonName,
+        here_first: bool,
+        exclude: &'a [String],
+    ) -> Result<Self, PlacementError> {
+        let mut list: Vec<&Candidate> = members.iter().collect();
+        list.sort_by_key(|candidate| (candidate.ordinal, &candidate.member));
+        let place_of_origin = |list: &[&Candidate]| list.iter().position(|c| c.member == *origin);
+        let Some(first) = place_of_origin(&list) else {
+            return Err(PlacementError::Origin(origin.clone()));
+        };
+        let count = list.len();
+        list.rotate_left(if here_first { first } else { (first + 1) % count });
+        let mut all = Self {
+            origin: place_of_origin(&list).unwrap_or_default(),
+            by_name: BTreeMap::new(),
+            by_address: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            is_excluded: vec![false; list.len()],
+            excluded_for_nothing: Vec::new(),
+            list,
+        };
+        all.index();
+        for name in exclude {
+            match all.find(name)? {
+                Some(member) => all.is_excluded[member] = true,
+                None => all.excluded_for_nothing.push(name),
+            }
+        }
+        Ok(all)
+    }
+
+    fn index(&mut self) {
+        for (number, candidate) in self.list.iter().enumerate() {
+            let name = candidate.member.as_str();
+            self.by_name.insert(name, number);
+            self.by_label.entry(label(name)).or_default().push(number);
+            for host in candidate.addresses.iter().map(host_of) {
+                let here = self.by_address.entry(host).or_default();
+                if here.last() != Some(&number) {
+                    here.push(number);
+                }
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, member: usize) -> &'a Candidate {
+        self.list[member]
+    }
+
+    /// Its number.
+    pub(super) fn number_of(&self, name: &DaemonName) -> Option<usize> {
+        self.by_name.get(name.as_str()).copied()
+    }
+
+    pub(super) fn is_excluded(&self, member: usize) -> bool {
+        self.is_excluded[member]
+    }
+
+    pub(super) const fn origin(&self) -> usize {
+        self.origin
+    }
+
+    /// The hosts that `wishes` means, in its order, less the excluded ones. If it is empty, all that are
+    /// not draining either: who names a draining host means it.
+    pub(super) fn listed(&self, wishes: &[HostWish]) -> Result<Vec<Listed>, PlacementError> {
+        let mut hosts = Vec::new();
+        let mut unknown = Vec::new();
+        for wish in wishes {
+            match self.find(&wish.name)? {
+                Some(member) => hosts.push(self.host(member, wish.slots)),
+                None => unknown.push(wish.name.clone()),
+            }
+        }
+        // Whoever is not there and not wanted is not missed.
+        if !hosts.is_empty() {
+            unknown.retain(|name| !self.excluded_for_nothing.contains(&name.as_str()));
+        }
+        if !unknown.is_empty() {
+            return Err(self.unknown(unknown));
+        }
+        if wishes.is_empty() {
+            hosts = (0..self.len()).map(|member| self.host(member, None)).collect();
+        }
+        let mut left = hosts.clone();
+        left.retain(|host| !self.is_excluded[host.member]);
+        if left.is_empty() {
+            let names = self.names(hosts.iter().map(|host| host.member));
+            return Err(PlacementError::NobodyLeft(names));
+        }
+        if wishes.is_empty() {
+            let draining = self.names(left.iter().map(|host| host.member));
+            left.retain(|host| !self.list[host.member].draining);
+            if left.is_empty() {
+                return Err(PlacementError::Draining(draining));
+            }
+        }
+        Ok(left)
+    }
+
+    pub(super) fn unknown(&self, names: Vec<String>) -> PlacementError {
+        PlacementError::Unknown { names, members: self.names(0..self.len()) }
+    }
+
+    /// What is to be said of hosts that were to be excluded.
+    pub(super) fn notice(&self) -> Option<Notice> {
+        let names = &self.excluded_for_nothing[..];
+        let text = || format!("excluded, but not in the ring anyway: {}", Names(names));
+        (!names.is_empty()).then(text).map(Notice::major)
+    }
+
+    fn host(&self, member: usize, slots: Option<u32>) -> Listed {
+        Listed { member, ncpus: self.list[member].ncpus, slots }
+    }
+
+    pub(super) fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {
+        members.map(|member| self.list[member].member.clone()).collect()
+    }
+
+    /// Who is meant by a name.
+    pub(super) fn find(&self, name: &str) -> Result<Option<usize>, PlacementError> {
+        if let Some(&member) = self.by_name.get(name) {
+            return Ok(Some(member));
+        }
+        if is_loopback(name) {
+            return Ok(Some(self.origin));
+        }
+        if let Some(members) = self.by_address.get(name) {
+            return self.only(name, members);
+        }
+        let same_label = self.by_label.get(label(name)).map_or(&[][..], Vec::as_slice);
+        let fits = |&&member: &&usize| is_alike(name, self.list[member].member.as_str());
+        let fitting: Vec<usize> = same_label.iter().filter(fits).copied().collect();
+        self.only(name, &fitting)
+    }
+
+    fn only(&self, name: &str, members: &[usize]) -> Result<Option<usize>, PlacementError> {
+        match members {
+            [] => Ok(None),
+            [only] => Ok(Some(*only)),
+            several => Err(PlacementError::Ambiguous {
+                name: name.to_owned(),
+                members: self.names(several.iter().copied()),
+            }),
+        }
+    }
+}
+
+/// Whether two names can be of one host.
+pub(super) fn is_alike(one: &str, other: &str) -> bool {
+    let is_whole = |name: &str| label(name).len() < name.len();
+    one == other || (label(one) == label(other) && !(is_whole(one) && is_whole(other)))
+}
+
+/// Whether this names every host alike.
+fn is_loopback(name: &str) -> bool {
+    name == "localhost"
+        || name == "::1"
+        || ["localhost.", "127."].iter().any(|p| name.starts_with(p))
+}
+
+/// A name up to its first dot; all of a numeric address.
+fn label(name: &str) -> &str {
+    let numeric = name.contains(':') || name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if numeric { name } else { name.split('.').next().unwrap_or(name) }
+}
+
+/// `HOST` of `HOST:PORT` or `[HOST]:PORT`.
+fn host_of(address: &Address) -> &str {
+    let text = address.as_str();
+    let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}

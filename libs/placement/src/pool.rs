@@ -1,0 +1,88 @@
+//! A list of hosts that take groups of ranks in turn.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::members::Listed;
+use mpd_wire::job::{Notice, PlacementSpec, RankOrder};
+
+/// Hosts in their order, and whose turn it is.
+pub(super) struct Pool {
+    hosts: Vec<Host>,
+    order: RankOrder,
+    /// Ranks of a group.
+    group: u32,
+    /// Those with room: their places in `hosts`, and for how many groups.
+    turns: VecDeque<(usize, u32)>,
+    /// Groups that were given out.
+    given: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Host {
+    member: usize,
+    /// Groups that it takes before everybody has to take more.
+    room: u32,
+}
+
+impl Pool {
+    /// The hosts of a list; `taken` says how many groups the job has put on a member already.
+    pub(super) fn new(
+        hosts: &[Listed],
+        wish: &PlacementSpec,
+        taken: impl Fn(usize) -> u32,
+    ) -> Self {
+        let group = wish.group.unwrap_or(1).max(1);
+        let hosts: Vec<Host> = with_slots(hosts, wish.per_host)
+            .into_iter()
+            .map(|(member, slots)| Host { member, room: (slots / group).max(1) })
+            .collect();
+        let room = |host: &Host| host.room.saturating_sub(taken(host.member));
+        let turns = hosts.iter().map(room).enumerate().filter(|&(_, room)| room > 0).collect();
+        Self { hosts, order: wish.order, group, turns, given: 0 }
+    }
+
+    /// The member that takes the next group.
+    pub(super) fn next(&mut self) -> usize {
+        self.given += 1;
+        if self.turns.is_empty() {
+            self.turns = self.hosts.iter().map(|host| host.room).enumerate().collect();
+        }
+        let (at, room) = self.turns.pop_front().expect("a list has a host, and a host has room");
+        match (room - 1, self.order) {
+            (0, _) => {}
+            (left, RankOrder::BySlot) => self.turns.push_front((at, left)),
+            (left, RankOrder::RoundRobin) => self.turns.push_back((at, left)),
+        }
+        self.hosts[at].member
+    }
+
+    /// The notice of more ranks than slots. A job on one host has no other place for them.
+    pub(super) fn notice(&self) -> Option<Notice> {
+        let room: u64 = self.hosts.iter().map(|host| u64::from(host.room)).sum();
+        let members = self.hosts.iter().map(|host| host.member).collect::<BTreeSet<_>>().len();
+        let what = if self.group == 1 { "processes" } else { "groups" };
+        let text = || format!("{} {what} share {members} hosts with slots for {room}", self.given);
+        (members > 1 && self.given > room).then(text).map(Notice::minor)
+    }
+}
+
+/// The slots of each host. Neighbours that are the same host are one: a batch system's list has a
+/// line for every slot.
+fn with_slots(hosts: &[Listed], per_host: Option<u32>) -> Vec<(usize, u32)> {
+    let members: BTreeSet<usize> = hosts.iter().map(|host| host.member).collect();
+    let has_twins = members.len() < hosts.len();
+    if let Some(slots) = per_host {
+        let mut seen = BTreeSet::new();
+        let first = hosts.iter().filter(|host| seen.insert(host.member));
+        return first.map(|host| (host.member, slots)).collect();
+    }
+    let mut list: Vec<(usize, u32)> = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        let slots = host.slots.unwrap_or(if has_twins { 1 } else { host.ncpus });
+        match list.last_mut() {
+            Some((member, sum)) if *member == host.member => *sum = sum.saturating_add(slots),
+            _ => list.push((host.member, slots)),
+        }
+    }
+    list
+}

@@ -1,0 +1,248 @@
+//! Which process runs on which host when a rank of a running job spawns further ones: a pure function of
+//! the wish and the members of the ring.
+//!
+//! All spawns of a job share one *cursor*, the host used last, whoever spawned. By `rr` each process goes
+//! to the host behind it, so that the processes of any spawns are spread as those of one would be; by
+//! `load` to the host with the fewest processes of the job for each of its CPUs, the cursor deciding
+//! ties; by `pack` the slots of the host used last are filled, then those of the next, and when all are
+//! full everything begins again.
+//!
+//! A block without hosts of its own has the job's, else those in ring order. Its own are taken in their
+//! order: behind the host used last if that is among them, else from the first. Hosts that are draining,
+//! excluded or lost to the job are passed over, and so is one of the job's that has left the ring: the
+//! order stays as it was.
+
+mod circle;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::PlacementError;
+use super::members::Members;
+use super::{Candidate, PlacedHost};
+use circle::{Circle, Last};
+use mpd_wire::job::{HostWish, MAX_SHARES, SpawnPolicy, SpawnWish};
+use mpd_wire::{DaemonName, RankSet};
+
+/// Where spawned processes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnPlaced {
+    /// The hosts in the order in which they were first used, with their ranks, counted from 0 over all
+    /// blocks.
+    pub hosts: Vec<PlacedHost>,
+    /// The one used last.
+    pub last: DaemonName,
+}
+
+/// Places the processes of `wish` on `members`, each of which is there once. `origin` is the host of the
+/// job's root, one of them. If [`SpawnWish::last`] is a member no more, `stood` is the ordinal that it
+/// had, as far as that is known.
+///
+/// # Errors
+/// [`PlacementError`], for the user.
+pub fn place_spawn(
+    wish: &SpawnWish,
+    members: &[Candidate],
+    origin: &DaemonName,
+    stood: Option<u64>,
+) -> Result<SpawnPlaced, PlacementError> {
+    wish.check()?;
+    let members = Members::new(members, origin, wish.here_first, &wish.exclude)?;
+    let mut spawning = Spawning::new(wish, members, stood);
+    let mut circles = BTreeMap::new();
+    for block in &wish.blocks {
+        let own = block.hosts.as_deref();
+        let circle = match circles.entry(own) {
+            Entry::Occupied(circle) => circle.into_mut(),
+            Entry::Vacant(place) => place.insert(spawning.circle(own)?),
+        };
+        spawning.place(circle, block.policy.unwrap_or(wish.policy), block.size);
+    }
+    spawning.finish()
+}
+
+struct Spawning<'a> {
+    wish: &'a SpawnWish,
+    members: Members<'a>,
+    is_lost: Vec<bool>,
+    /// Processes of the job that live on each member, those that were just placed among them.
+    living: Vec<u32>,
+    /// The ranks that each member got.
+    taken: Vec<Vec<(u32, u32)>>,
+    gone: Last<'a>,
+    last: Last<'a>,
+    next_rank: u32,
+}
+
+impl<'a> Spawning<'a> {
+    fn new(wish: &'a SpawnWish, members: Members<'a>, stood: Option<u64>) -> Self {
+        let mut is_lost = vec![false; members.len()];
+        for member in wish.lost.iter().filter_map(|name| members.number_of(name)) {
+            is_lost[member] = true;
+        }
+        let mut living = vec![0_u32; members.len()];
+        for (name, count) in &wish.running {
+            if let Some(member) = members.number_of(name) {
+                living[member] = living[member].saturating_add(*count);
+            }
+        }
+        let last = match &wish.last {
+            None => Last::Nobody,
+            Some(name) => members.number_of(name).map_or(Last::Gone(name, stood), Last::Member),
+        };
+        let taken = vec![Vec::new(); members.len()];
+        Self { wish, members, is_lost, living, taken, gone: last, last, next_rank: 0 }
+    }
+
+    /// The hosts of a block's own list, or of the job's.
+    fn circle(&self, own: Option<&[HostWish]>) -> Result<Circle, PlacementError> {
+        let list = own.unwrap_or(&self.wish.hosts);
+        let is_draining = |member| self.members.get(member).draining;
+        let is_open = |member| {
+            !is_draining(member) && !self.is_lost[member] && !self.members.is_excluded(member)
+        };
+        let circle = Circle::new(&self.members, list, own.is_some(), self.gone, is_open)?;
+        if !circle.hosts.is_empty() {
+            return Ok(circle);
+        }
+        let names = |closed: &dyn Fn(usize) -> bool| {
+            self.members.names(circle.members().filter(|&member| closed(member)))
+        };
+        Err(PlacementError::NobodyTakes {
+            draining: names(&is_draining),
+            excluded: names(&|member| self.members.is_excluded(member)),
+            lost: names(&|member| self.is_lost[member]),
+        })
+    }
+
+    fn place(&mut self, circle: &Circle, policy: SpawnPolicy, size: u32) {
+        match policy {
+            SpawnPolicy::RoundRobin => self.round_robin(circle, size),
+            SpawnPolicy::Load => self.by_load(circle, size),
+            SpawnPolicy::Pack => self.pack(circle, size),
+        }
+    }
+
+    fn round_robin(&mut self, circle: &Circle, size: u32) {
+        let mut at = circle.after(self.last);
+        for _ in 0..size {
+            self.give(circle.hosts[at].member);
+            at = circle.wrapped(at + 1);
+        }
+    }
+
+    fn by_load(&mut self, circle: &Circle, size: u32) {
+        let mut at = circle.after(self.last);
+        let mut by_load: BTreeMap<Load, BTreeSet<usize>> = BTreeMap::new();
+        for (place, host) in circle.hosts.iter().enumerate() {
+            by_load.entry(self.load(host.member)).or_default().insert(place);
+        }
+        for _ in 0..size {
+            let mut least = by_load.first_entry().expect("a circle has a host");
+            let places = least.get_mut();
+            let next = places.range(at..).next().or_else(|| places.first());
+            let place = *next.expect("a load is there because of a host");
+            places.remove(&place);
+            if places.is_empty() {
+                least.remove();
+            }
+            let member = circle.hosts[place].member;
+            self.give(member);
+            by_load.entry(self.load(member)).or_default().insert(place);
+            at = circle.wrapped(place + 1);
+        }
+    }
+
+    fn pack(&mut self, circle: &Circle, size: u32) {
+        let mut at = circle.from(self.last);
+        let slots = |place: usize| u64::from(circle.hosts[place].slots.max(1));
+        let living = |all: &Self, place: usize| u64::from(all.living[circle.hosts[place].member]);
+        // How often the slots of everybody have been filled, and are now to be.
+        let filled = |place| living(self, place) / slots(place);
+        let mut times = (0..circle.hosts.len()).map(filled).min().unwrap_or(0) + 1;
+        // Whoever filled the last slots of all does not go on with the first ones.
+        if times > 1 && living(self, at) == slots(at) * (times - 1) {
+            at = circle.after(self.last);
+        }
+        let mut passed = 0;
+        for _ in 0..size {
+            while living(self, at) >= slots(at) * times {
+                at = circle.wrapped(at + 1);
+                passed += 1;
+                if passed == circle.hosts.len() {
+                    (times, passed) = (times + 1, 0);
+                    at = circle.wrapped(at + 1);
+                }
+            }
+            passed = 0;
+            self.give(circle.hosts[at].member);
+        }
+    }
+
+    fn load(&self, member: usize) -> Load {
+        Load { processes: self.living[member], cpus: self.members.get(member).ncpus.max(1) }
+    }
+
+    /// The next rank goes there.
+    fn give(&mut self, member: usize) {
+        let rank = self.next_rank;
+        self.next_rank += 1;
+        self.living[member] = self.living[member].saturating_add(1);
+        match self.taken[member].last_mut() {
+            Some(last) if last.1 + 1 == rank => last.1 = rank,
+            _ => self.taken[member].push((rank, rank)),
+        }
+        self.last = Last::Member(member);
+    }
+
+    fn finish(self) -> Result<SpawnPlaced, PlacementError> {
+        let Last::Member(last) = self.last else { unreachable!("a wish has a process") };
+        let last = self.members.get(last).member.clone();
+        let mut used: Vec<_> = self.taken.into_iter().enumerate().collect();
+        used.retain(|(_, ranges)| !ranges.is_empty());
+        if used.len() > MAX_SHARES {
+            return Err(PlacementError::TooManyHosts(used.len()));
+        }
+        used.sort_by_key(|(_, ranges)| ranges[0]);
+        let host = |(member, ranges)| {
+            let Candidate { member, addresses, .. } = self.members.get(member);
+            PlacedHost {
+                member: member.clone(),
+                addresses: addresses.clone(),
+                ranks: RankSet::from_ranges(ranges),
+            }
+        };
+        Ok(SpawnPlaced { hosts: used.into_iter().map(host).collect(), last })
+    }
+}
+
+/// Processes for each CPU.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    processes: u32,
+    cpus: u32,
+}
+
+impl Ord for Load {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let crossed = |one: &Self, other: &Self| u64::from(one.processes) * u64::from(other.cpus);
+        crossed(self, other).cmp(&crossed(other, self))
+    }
+}
+
+impl PartialOrd for Load {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Load {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Load {}

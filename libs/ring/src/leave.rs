@@ -1,0 +1,17 @@
+//! Leaving by command: a record of its own, told to the neighbours before the links close behind it.
+
+use crate::{Event, Ring};
+use mpd_machine::Time;
+use mpd_wire::{Record, Standing};
+
+impl Ring {
+    pub(super) fn leave(&mut self, now: Time) {
+        if let Some(own) = self.list.get(&self.config.name) {
+            let incarnation = own.incarnation + 1;
+            let gone = Record { incarnation, standing: Standing::Departed, ..own.clone() };
+            self.put(now, gone, None);
+        }
+        self.event(Event::Left);
+        self.end(now);
+    }
+}

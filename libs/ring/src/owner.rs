@@ -1,0 +1,211 @@
+//! A daemon's own record: its first place, its refutations (R2), its moves (R6). Nobody else raises
+//! its incarnation.
+
+use std::time::Duration;
+
+use crate::config::GAP;
+use crate::{Event, Output, Ring};
+use mpd_machine::Time;
+use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
+
+/// Two accusations within the memory make a daemon move.
+const ACCUSATIONS_TO_MOVE: usize = 2;
+/// Accusations remembered at most.
+const MAX_ACCUSATIONS: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) began: Time,
+    /// Its place was not chosen by anybody yet: that of a former instance is better.
+    pub(crate) inherits: bool,
+    accusations: Vec<(Time, DaemonName)>,
+    /// It is to get new processes only where it is named. Its next life knows nothing of that.
+    draining: bool,
+    /// The last time a former instance was overruled.
+    overruled: Option<Time>,
+}
+
+impl Owner {
+    pub(crate) const fn new(now: Time, inherits: bool) -> Self {
+        Self { began: now, inherits, accusations: Vec::new(), draining: false, overruled: None }
+    }
+
+    pub(crate) fn accusations(&self) -> usize {
+        self.accusations.len()
+    }
+
+    /// Whether the accusations ask for a move.
+    fn accused(&mut self, now: Time, by: Option<&DaemonName>, memory: Duration) -> bool {
+        self.accusations.retain(|(at, _)| now - *at < memory);
+        if let Some(by) = by.filter(|_| self.accusations.len() < MAX_ACCUSATIONS) {
+            self.accusations.push((now, by.clone()));
+        }
+        self.accusations.len() >= ACCUSATIONS_TO_MOVE
+    }
+
+    fn is_accuser(&self, name: &DaemonName) -> bool {
+        self.accusations.iter().any(|(_, by)| by == name)
+    }
+}
+
+impl Ring {
+    /// The place from the host file, or that of the first of all.
+    pub(super) fn take_first_place(&mut self) {
+        let ordinal = self.config.ordinal.unwrap_or(0);
+        // Rings of one that meet later should not all sit on one spot: there would be no gaps (R6).
+        let aside = self.config.ordinal.map_or_else(|| self.random.bits() >> 16, |_| 0);
+        let now = self.owner.began;
+        self.place(now, 1, ordinal.saturating_mul(GAP).saturating_add(aside), ordinal);
+    }
+
+    /// The place from the host file; a lone newcomer is put behind all others.
+    pub(super) fn take_place(&mut self, now: Time) {
+        if self.config.ordinal.is_some() {
+            return self.take_first_place();
+        }
+        let Some((position, ordinal)) = self.list.highest() else { return self.take_first_place() };
+        // Two newcomers at once come to sit behind each other, with room between.
+        let aside = self.random.bits() % GAP;
+        let position = position.saturating_add(GAP).saturating_add(aside);
+        self.place(now, 1, position, ordinal.saturating_add(1));
+    }
+
+    pub(super) fn place(&mut self, now: Time, incarnation: u64, position: u64, ordinal: u64) {
+        let record = Record {
+            name: self.config.name.clone(),
+            incarnation,
+            standing: Standing::Live,
+            instance: self.config.instance,
+            position,
+            ordinal,
+            ncpus: self.config.ncpus,
+            draining: self.owner.draining,
+            addresses: self.config.addresses.clone(),
+            by: None,
+            age_s: 0,
+        };
+        self.put(now, record, None);
+    }
+
+    /// Takes what others say of this daemon; true if they are behind.
+    pub(super) fn heard_of_me(&mut self, now: Time, told: &Record) -> bool {
+        let own = self.list.get(&self.config.name).cloned();
+        let another = told.instance != self.config.instance;
+        let Some(own) = own else {
+            self.owner.inherits = true;
+            if !(another && self.look_for_double(now, told)) {
+                self.overrule(now, told, None);
+            }
+            return false;
+        };
+        let unlike = told.standing != Standing::Live || another;
+        if told.incarnation < own.incarnation || (told.incarnation == own.incarnation && !unlike) {
+            return told.incarnation < own.incarnation;
+        }
+        if another {
+            if own.incarnation > 1 && told.standing == Standing::Live {
+                self.look_for_double(now, told);
+            }
+            if self.owner.overruled.is_some_and(|at| now - at < self.config.timing.pulse) {
+                // Against a living double this would go on for ever: once a pulse is enough.
+                return false;
+            }
+        }
+        self.overrule(now, told, Some(&own));
+        false
+    }
+
+    /// R2, and all of coming back under the same name.
+    fn overrule(&mut self, now: Time, told: &Record, own: Option<&Record>) {
+        if !self.config.rules.refute {
+            if own.is_none() {
+                self.place(now, told.incarnation, told.position, told.ordinal);
+            }
+            return;
+        }
+        let another = told.instance != self.config.instance;
+        let inherits = another && std::mem::replace(&mut self.owner.inherits, false);
+        let from = own.filter(|_| !inherits).unwrap_or(told);
+        let (mut position, ordinal) = (from.position, from.ordinal);
+        if another {
+            self.owner.overruled = Some(now);
+        }
+        let memory = self.config.timing.accusers;
+        let accused = told.standing == Standing::Dead && !another;
+        if accused
+            && self.owner.accused(now, told.by.as_ref(), memory)
+            && self.config.rules.reseat
+            && let Some(better) = self.better_position()
+        {
+            position = better;
+            self.event(Event::Reseated);
+        }
+        let by = told.by.clone().filter(|_| accused);
+        self.event(Event::Refuted { by });
+        self.place(now, told.incarnation + 1, position, ordinal);
+    }
+
+    /// R6: the middle of a random gap that has no accuser at its ends; any place if there is none.
+    fn better_position(&mut self) -> Option<u64> {
+        let seat = self.seat()?;
+        let others: Vec<&Seat> = self.list.round(&seat).collect();
+        let mut gaps = Vec::new();
+        for (i, from) in others.iter().enumerate() {
+            let to = others[(i + 1) % others.len()];
+            let accuser = self.owner.is_accuser(&from.name) || self.owner.is_accuser(&to.name);
+            let middle = if from < &to {
+                from.position + (to.position - from.position) / 2
+            } else {
+                // Behind the last of all.
+                from.position.saturating_add(GAP)
+            };
+            if !accuser && middle > from.position {
+                gaps.push(middle);
+            }
+        }
+        let end = self.list.highest().map_or(0, |(position, _)| position).saturating_add(GAP);
+        let anywhere = self.random.bits() % end;
+        let chosen = self.random.below(gaps.len());
+        Some(gaps.get(chosen).copied().unwrap_or(anywhere))
+    }
+
+    /// Others see this daemon under other addresses than it told them.
+    pub(super) fn readdress(&mut self, now: Time, mut addresses: Vec<Address>) {
+        addresses.truncate(MAX_ADDRESSES);
+        if addresses.is_empty() || addresses == self.config.addresses {
+            return;
+        }
+        self.config.addresses = addresses;
+        self.renew(now);
+    }
+
+    /// This daemon is to get new processes only where it is named, or like any other again.
+    pub(super) fn drain(&mut self, now: Time, draining: bool) {
+        if std::mem::replace(&mut self.owner.draining, draining) != draining {
+            self.renew(now);
+        }
+    }
+
+    /// Tells all what is new of this daemon, if it has a place; else its first record will.
+    fn renew(&mut self, now: Time) {
+        if let Some(own) = self.list.get(&self.config.name) {
+            let (incarnation, position, ordinal) = (own.incarnation, own.position, own.ordinal);
+            self.place(now, incarnation + 1, position, ordinal);
+        }
+    }
+
+    /// Out of the ring for good.
+    pub(super) fn end(&mut self, now: Time) {
+        self.tell_news();
+        self.phase = super::Phase::Over;
+        self.abandon(|_| true);
+        for id in self.links.which(|_| true) {
+            self.close(now, id);
+        }
+        self.give_up_requests();
+        self.names = super::names::Names::default();
+        self.timers = mpd_machine::Timers::default();
+        self.reknit = super::candidates::Reknit::new(now);
+        self.outputs.push_back(Output::Over);
+    }
+}

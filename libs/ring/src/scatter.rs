@@ -1,0 +1,515 @@
+//! One message to all members along the chords, and all answers back: a tree that is made on the way.
+//!
+//! A scatter carries a range of the ring. Whoever gets it acts, cuts the range at its own links and
+//! hands each part to the link where the part begins; answers are gathered on the way back. The origin
+//! sends again to those not heard of, and after the deadline names them. A member acts once on an id,
+//! however often it hears of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::config::{
+    MAX_ANSWER, MAX_CARRIED, MAX_GATHERED, MAX_HOPS, MAX_NAMED, MAX_PAYLOAD, MAX_REQUESTS,
+};
+use crate::links::{LinkId, Purpose};
+use crate::window::Window;
+use crate::{Event, Output, RequestId, Ring, Sender, Timer};
+use mpd_machine::Time;
+use mpd_wire::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
+use mpd_wire::{DaemonName, Instance, Seat};
+
+/// Origins remembered.
+const MAX_ORIGINS: usize = 8192;
+
+/// Whom a scatter is for.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// A console, or the daemon itself.
+    Console(RequestId),
+    /// A job that wants this name.
+    Name(RequestId, String),
+}
+
+/// A scatter of this daemon.
+#[derive(Debug)]
+struct Asked {
+    asker: Asker,
+    payload: Payload,
+    heard: BTreeMap<DaemonName, Payload>,
+    round: u32,
+    depth: u32,
+    deadline: Time,
+}
+
+/// A share of a scatter.
+#[derive(Debug)]
+struct Share {
+    /// Where the answers go; none at the origin.
+    parent: Option<LinkId>,
+    children: BTreeMap<LinkId, Vec<DaemonName>>,
+    answers: Vec<Answer>,
+    lost: BTreeSet<DaemonName>,
+    /// This daemon's own answer is still to come.
+    waits_for_own: bool,
+    depth: u32,
+}
+
+impl Share {
+    fn is_complete(&self) -> bool {
+        self.children.is_empty() && !self.waits_for_own
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Scatters {
+    last: u64,
+    asked: BTreeMap<u64, Asked>,
+    shares: BTreeMap<(ScatterId, u32), Share>,
+    windows: BTreeMap<Instance, Window>,
+}
+
+impl Scatters {
+    pub(crate) fn len(&self) -> usize {
+        self.asked.len() + self.shares.len()
+    }
+
+    /// Those of this daemon.
+    pub(crate) fn requests(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.asked.len() <= MAX_REQUESTS
+            && self.shares.len() <= MAX_CARRIED
+            && self.windows.len() <= MAX_ORIGINS
+    }
+}
+
+/// The patience of one who sees to `members`, so that his answer comes before ours is due, and the last of
+/// them has time left even if they are one long chain, as in a ring that has no chords yet.
+fn less(patience_ms: u32, members: usize) -> u32 {
+    let parts = u32::try_from(2 * members).unwrap_or(u32::MAX).max(8);
+    patience_ms - patience_ms / parts
+}
+
+impl Ring {
+    pub(super) fn scatter(&mut self, now: Time, request: RequestId, payload: Payload) {
+        let full = self.scatters.asked.len() >= MAX_REQUESTS;
+        if full || payload.as_bytes().len() > MAX_PAYLOAD || self.seat().is_none() {
+            self.outputs.push_back(Output::Refused(request));
+            return;
+        }
+        self.begin_scatter(now, Asker::Console(request), payload);
+    }
+
+    /// Asks all members for an answer.
+    pub(super) fn begin_scatter(&mut self, now: Time, asker: Asker, payload: Payload) {
+        self.scatters.last += 1;
+        let sequence = self.scatters.last;
+        let deadline = now + self.config.timing.scatter;
+        self.timers.set(Timer::Scatter(sequence), deadline);
+        let heard = BTreeMap::new();
+        let asked = Asked { asker, payload, heard, round: 0, depth: 0, deadline };
+        self.scatters.asked.insert(sequence, asked);
+        self.send_round(now, sequence, Vec::new());
+    }
+
+    /// Begins a round to `only`, or to all.
+    fn send_round(&mut self, now: Time, sequence: u64, only: Vec<DaemonName>) {
+        let (Some(seat), Some(asked)) = (self.seat(), self.scatters.asked.get(&sequence)) else {
+            return;
+        };
+        let left = asked.deadline - now;
+        let naming = match &asked.asker {
+            Asker::Console(_) => None,
+            Asker::Name(_, name) => Some(Box::new(self.naming(name))),
+        };
+        let scatter = Scatter {
+            id: ScatterId { origin: self.config.instance, sequence },
+            round: asked.round,
+            after: seat.clone(),
+            until: seat,
+            only,
+            hops: 0,
+            patience_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            naming,
+            payload: asked.payload.clone(),
+        };
+        // If nothing is lost on the way but an answer is late, ask again long before the deadline.
+        self.timers.set(Timer::Resend(sequence), now + self.config.timing.scatter / 4);
+        self.carry(now, None, scatter);
+    }
+
+    pub(super) fn heard_scatter(&mut self, now: Time, from: LinkId, scatter: Scatter) {
+        let key = (scatter.id, scatter.round);
+        let objection = self.objection_to(from, &scatter);
+        if let Some(why) = objection {
+            self.refuse_frame(from, "an order", why);
+        }
+        let full = self.scatters.shares.len() >= MAX_CARRIED;
+        let known = self.scatters.shares.contains_key(&key);
+        let unfit = full || known || scatter.hops > MAX_HOPS || self.seat().is_none();
+        if unfit || objection.is_some() {
+            if full {
+                self.event(Event::Full("scatters"));
+            }
+            // Another way leads here as well, or the origin will send again: do not let this one wait.
+            let Scatter { id, round, hops, .. } = scatter;
+            let (answers, lost) = (Vec::new(), Vec::new());
+            let nothing = Gathered { id, round, answers, lost, depth: hops };
+            self.send(from, RingMessage::Gathered(nothing));
+            return;
+        }
+        self.carry(now, Some(from), scatter);
+    }
+
+    /// Why a scatter that came by this link does not count (R7). The origin sends it again, so it may
+    /// come ahead of the news of its sender.
+    fn objection_to(&self, from: LinkId, scatter: &Scatter) -> Option<&'static str> {
+        let link = self.links.get(from)?;
+        if !self.config.rules.prove {
+            return None;
+        }
+        let carries = matches!(link.purpose, Purpose::Ring | Purpose::Chord);
+        let live = self.list.live(&link.peer.name);
+        if link.own || !carries {
+            Some("it came by a link that carries none")
+        } else if !link.proved || live.is_none_or(|r| r.instance != link.peer.instance) {
+            Some("the sender is no live member")
+        } else if !self.is_live_instance(scatter.id.origin) {
+            Some("its origin is no live member")
+        } else {
+            None
+        }
+    }
+
+    fn sender(&self, parent: Option<LinkId>, origin: Instance) -> Option<Sender> {
+        let link = self.links.get(parent?)?;
+        let (name, at) = (link.peer.name.clone(), link.from.clone());
+        let origin = self.live_named(origin).unwrap_or(&name).clone();
+        Some(Sender { origin, name, at })
+    }
+
+    /// Acts, hands the parts on, and waits for them.
+    fn carry(&mut self, now: Time, parent: Option<LinkId>, scatter: Scatter) {
+        let key = (scatter.id, scatter.round);
+        let mut share = Share {
+            parent,
+            children: BTreeMap::new(),
+            answers: Vec::new(),
+            lost: BTreeSet::new(),
+            waits_for_own: false,
+            depth: scatter.hops,
+        };
+        if scatter.only.is_empty() || scatter.only.contains(&self.config.name) {
+            let name = self.config.name.clone();
+            let answer = match &scatter.naming {
+                None => self.act(&scatter, parent),
+                Some(naming) => self.consent(naming, parent),
+            };
+            match answer {
+                Some(answer) => share.answers.push(Answer { name, answer }),
+                None if scatter.naming.is_some() => {
+                    share.lost.insert(name);
+                }
+                None => share.waits_for_own = true,
+            }
+        }
+        self.hand_on(&mut share, &scatter);
+        let patience = Duration::from_millis(scatter.patience_ms.into());
+        self.timers.set(Timer::Share(key.0, key.1), now + patience);
+        self.scatters.shares.insert(key, share);
+        self.review_share(now, key);
+    }
+
+    /// Lets the daemon act on it once; gives the answer if it is known already.
+    fn act(&mut self, scatter: &Scatter, parent: Option<LinkId>) -> Option<Payload> {
+        let ScatterId { origin, sequence } = scatter.id;
+        if self.scatters.windows.len() >= MAX_ORIGINS
+            && !self.scatters.windows.contains_key(&origin)
+        {
+            self.forget_origins();
+        }
+        let window = self.scatters.windows.entry(origin).or_default();
+        if window.enter(sequence) {
+            let (id, payload, hops) = (scatter.id, scatter.payload.clone(), scatter.hops);
+            let sender = self.sender(parent, origin);
+            self.outputs.push_back(Output::Deliver { id, payload, hops, sender });
+            return None;
+        }
+        window.answers.get(&sequence).cloned()
+    }
+
+    /// Origins that are not in the ring any more send nothing more.
+    fn forget_origins(&mut self) {
+        let live: BTreeSet<Instance> = self.list.iter().map(|record| record.instance).collect();
+        self.scatters.windows.retain(|origin, _| live.contains(origin));
+        while self.scatters.windows.len() >= MAX_ORIGINS {
+            self.scatters.windows.pop_first();
+        }
+    }
+
+    /// Cuts the range at our links: each link gets the members from its own to before the next one's.
+    fn hand_on(&mut self, share: &mut Share, scatter: &Scatter) {
+        let seats: Vec<Seat> = self
+            .list
+            .between(&scatter.after, &scatter.until)
+            .filter(|seat| seat.name != self.config.name)
+            .cloned()
+            .collect();
+        let carriers = self.carriers();
+        let asks = |seat: &Seat| scatter.only.is_empty() || scatter.only.contains(&seat.name);
+        let mut begin = 0;
+        while begin < seats.len() {
+            let cut = |seat: &Seat| carriers.contains_key(&seat.name);
+            let rest = &seats[begin + 1..];
+            let end = rest.iter().position(cut).map_or(seats.len(), |at| begin + 1 + at);
+            let part = &seats[begin..end];
+            let names: Vec<DaemonName> =
+                part.iter().filter(|seat| asks(seat)).map(|seat| seat.name.clone()).collect();
+            let carrier = carriers.get(&part[0].name);
+            match carrier {
+                _ if names.is_empty() => {}
+                None => share.lost.extend(names),
+                Some(&link) => {
+                    let only = match &scatter.only[..] {
+                        [] => Vec::new(),
+                        [..] => fitting(names.iter().cloned()),
+                    };
+                    let until = seats.get(end).unwrap_or(&scatter.until).clone();
+                    let part = Scatter {
+                        after: part[0].clone(),
+                        until,
+                        only,
+                        hops: scatter.hops + 1,
+                        patience_ms: less(scatter.patience_ms, part.len()),
+                        ..scatter.clone()
+                    };
+                    share.children.insert(link, names);
+                    self.introduce(link, scatter.id.origin);
+                    self.send(link, RingMessage::Scatter(part));
+                }
+            }
+            begin = end;
+        }
+    }
+
+    /// News travels along the ring; a scatter overtakes it on a chord. So the record of an origin that
+    /// may be new goes ahead.
+    fn introduce(&mut self, link: LinkId, origin: Instance) {
+        let chord = self.links.get(link).is_some_and(|link| link.purpose == Purpose::Chord);
+        let quiet = self.now - self.list_changed >= self.config.timing.settle;
+        let record = self.live_named(origin).and_then(|name| self.list.get(name)).cloned();
+        if let Some(record) = record.filter(|_| chord && !quiet) {
+            self.send(link, RingMessage::Update { records: vec![record] });
+        }
+    }
+
+    /// Links that may carry a scatter: to the rhs and along our chords.
+    fn carriers(&self) -> BTreeMap<DaemonName, LinkId> {
+        let chords = self.links.iter().filter(|(_, link)| link.is_own(Purpose::Chord));
+        let mut carriers: BTreeMap<DaemonName, LinkId> =
+            chords.map(|(id, link)| (link.peer.name.clone(), id)).collect();
+        if let Some((id, name)) = self.rhs() {
+            carriers.insert(name.clone(), id);
+        }
+        carriers
+    }
+
+    pub(super) fn answered(&mut self, now: Time, id: ScatterId, answer: Payload) {
+        let answer = Payload::from(&answer.as_bytes()[..answer.as_bytes().len().min(MAX_ANSWER)]);
+        let Some(window) = self.scatters.windows.get_mut(&id.origin) else { return };
+        if !window.holds(id.sequence) {
+            return;
+        }
+        window.answers.insert(id.sequence, answer.clone());
+        let keys: Vec<(ScatterId, u32)> =
+            self.scatters.shares.range((id, 0)..=(id, u32::MAX)).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
+            if std::mem::replace(&mut share.waits_for_own, false) {
+                let name = self.config.name.clone();
+                share.answers.push(Answer { name, answer: answer.clone() });
+            }
+            self.review_share(now, key);
+        }
+    }
+
+    pub(super) fn heard_gathered(&mut self, now: Time, from: LinkId, gathered: Gathered) {
+        let key = (gathered.id, gathered.round);
+        let Some(share) = self.scatters.shares.get_mut(&key) else { return };
+        let Some(expected) = share.children.remove(&from) else { return };
+        let answered = |name: &DaemonName| gathered.answers.iter().any(|a| a.name == *name);
+        share.lost.extend(expected.into_iter().filter(|name| !answered(name)));
+        share.answers.extend(gathered.answers);
+        share.lost.extend(gathered.lost);
+        share.depth = share.depth.max(gathered.depth);
+        self.review_share(now, key);
+    }
+
+    /// A link is gone: what it owed is lost, and what we owed it is of no use.
+    pub(super) fn share_carrier_gone(&mut self, now: Time, link: LinkId) {
+        let keys: Vec<(ScatterId, u32)> = self.scatters.shares.keys().copied().collect();
+        for key in keys {
+            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
+            if share.parent == Some(link) {
+                self.drop_share(key);
+            } else if let Some(names) = share.children.remove(&link) {
+                share.lost.extend(names);
+                self.review_share(now, key);
+            }
+        }
+    }
+
+    pub(super) fn share_expired(&mut self, now: Time, id: ScatterId, round: u32) {
+        if let Some(share) = self.scatters.shares.get_mut(&(id, round)) {
+            let children = std::mem::take(&mut share.children);
+            share.lost.extend(children.into_values().flatten());
+            if std::mem::replace(&mut share.waits_for_own, false) {
+                share.lost.insert(self.config.name.clone());
+            }
+            self.review_share(now, (id, round));
+        }
+    }
+
+    fn drop_share(&mut self, key: (ScatterId, u32)) -> Option<Share> {
+        self.timers.stop(Timer::Share(key.0, key.1));
+        self.scatters.shares.remove(&key)
+    }
+
+    /// Reports a share that is complete.
+    fn review_share(&mut self, now: Time, (id, round): (ScatterId, u32)) {
+        let complete = self.scatters.shares.get(&(id, round)).is_some_and(Share::is_complete);
+        if !complete {
+            return;
+        }
+        let Some(share) = self.drop_share((id, round)) else { return };
+        let Share { parent, answers, lost, depth, .. } = share;
+        match parent {
+            Some(link) => {
+                let lost = fitting(lost);
+                let answers = fitting_answers(answers);
+                let gathered = Gathered { id, round, answers, lost, depth };
+                self.send(link, RingMessage::Gathered(gathered));
+            }
+            None => self.absorb(now, id.sequence, answers, depth),
+        }
+    }
+
+    /// A round of ours came back: done if all live members were heard of.
+    fn absorb(&mut self, now: Time, sequence: u64, answers: Vec<Answer>, depth: u32) {
+        let Some(asked) = self.scatters.asked.get_mut(&sequence) else { return };
+        asked.heard.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
+        asked.depth = asked.depth.max(depth);
+        let round = asked.round;
+        if self.unheard(sequence).is_empty() || self.is_opposed(sequence) {
+            self.finish_scatter(sequence);
+        } else {
+            // Soon at first; each further time leaves the ring longer to heal.
+            let wait = self.config.timing.pulse / 8 * (1 << round.min(3));
+            self.timers.set(Timer::Resend(sequence), now + wait);
+        }
+    }
+
+    fn unheard(&self, sequence: u64) -> Vec<DaemonName> {
+        let Some(asked) = self.scatters.asked.get(&sequence) else { return Vec::new() };
+        let live = self.members();
+        live.into_iter().filter(|name| !asked.heard.contains_key(name)).collect()
+    }
+
+    /// Whether a name was asked for that somebody else has.
+    fn is_opposed(&self, sequence: u64) -> bool {
+        let asked = self.scatters.asked.get(&sequence);
+        asked.is_some_and(|asked| match asked.asker {
+            Asker::Console(_) => false,
+            Asker::Name(..) => asked.heard.values().any(Self::is_dissent),
+        })
+    }
+
+    pub(super) fn resend(&mut self, now: Time, sequence: u64) {
+        let missing = self.unheard(sequence);
+        if missing.is_empty() {
+            self.finish_scatter(sequence);
+        } else if let Some(asked) = self.scatters.asked.get_mut(&sequence) {
+            asked.round += 1;
+            self.send_round(now, sequence, missing);
+        }
+    }
+
+    pub(super) fn scatter_expired(&mut self, sequence: u64) {
+        self.finish_scatter(sequence);
+    }
+
+    fn finish_scatter(&mut self, sequence: u64) {
+        let (missing, opposed) = (self.unheard(sequence), self.is_opposed(sequence));
+        let Some(asked) = self.end_scatter(sequence) else { return };
+        let request = match asked.asker {
+            Asker::Console(request) => request,
+            Asker::Name(request, name) => return self.named(request, &name, opposed, missing),
+        };
+        let answers = asked.heard.into_iter().map(|(name, answer)| Answer { name, answer });
+        let (answers, depth) = (answers.collect(), asked.depth);
+        self.outputs.push_back(Output::Scattered { request, answers, missing, depth });
+    }
+
+    /// Gives up asking for a name; for whom it was asked.
+    pub(super) fn end_naming(&mut self, wanted: &str) -> Option<RequestId> {
+        let naming = |asked: &Asked| match &asked.asker {
+            Asker::Name(request, name) if name == wanted => Some(*request),
+            Asker::Name(..) | Asker::Console(_) => None,
+        };
+        let mut asked = self.scatters.asked.iter();
+        let found = asked.find_map(|(sequence, asked)| Some((*sequence, naming(asked)?)));
+        let (sequence, request) = found?;
+        self.end_scatter(sequence);
+        Some(request)
+    }
+
+    /// Takes a scatter of ours off the books.
+    fn end_scatter(&mut self, sequence: u64) -> Option<Asked> {
+        let asked = self.scatters.asked.remove(&sequence)?;
+        self.timers.stop(Timer::Resend(sequence));
+        self.timers.stop(Timer::Scatter(sequence));
+        let id = ScatterId { origin: self.config.instance, sequence };
+        for round in 0..=asked.round {
+            self.drop_share((id, round));
+        }
+        Some(asked)
+    }
+
+    /// This daemon goes: its consoles are told how far their requests came.
+    pub(super) fn give_up_requests(&mut self) {
+        let sequences: Vec<u64> = self.scatters.asked.keys().copied().collect();
+        for sequence in sequences {
+            self.finish_scatter(sequence);
+        }
+        self.scatters.shares.clear();
+        self.give_up_laps();
+    }
+}
+
+/// As many of the names as a message holds beside its payload. Who is left out does not answer.
+pub(super) fn fitting(names: impl IntoIterator<Item = DaemonName>) -> Vec<DaemonName> {
+    within(MAX_NAMED, names, |name| name.as_str().len() + 3)
+}
+
+/// As many of the answers as a message holds. Who is left out counts as lost and is asked again.
+pub(super) fn fitting_answers(answers: Vec<Answer>) -> Vec<Answer> {
+    let frame = r#"{"name":"","answer":""},"#.len();
+    within(MAX_GATHERED, answers, |Answer { name, answer }| {
+        frame + name.as_str().len() + answer.as_bytes().len().div_ceil(3) * 4
+    })
+}
+
+fn within<T>(
+    limit: usize,
+    items: impl IntoIterator<Item = T>,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    let mut total = 0;
+    let fits = |item: &T| {
+        total += size(item);
+        total <= limit
+    };
+    items.into_iter().take_while(fits).collect()
+}

@@ -1,0 +1,162 @@
+//! How records travel: merged by R1, told on at once, compared by digest with every pulse.
+//!
+//! Changes go to all links that carry the list, save the one they came from. A full list goes out only
+//! where a digest differs: at once on a new link, later after two pulses in a row, since a change on
+//! its way makes digests differ too.
+
+use crate::links::{Link, LinkId, Peer, Purpose};
+use crate::{Event, Ring};
+use mpd_machine::Time;
+use mpd_wire::message::{LIST_CHUNK, RingMessage};
+use mpd_wire::{MAX_MEMBERS, Record, Standing};
+
+impl Ring {
+    /// First words on a link. Who enters waits for a list, even one of nobody.
+    pub(super) fn greet(&mut self, id: LinkId) {
+        let Some(link) = self.links.get(id) else { return };
+        let link_greets = !link.is_own(Purpose::Join);
+        if link.purpose == Purpose::Join && !link.own {
+            self.send_list(id);
+        }
+        // A newcomer has nothing to compare.
+        if link_greets {
+            let digest = self.digest();
+            self.send(id, RingMessage::Pulse { digest });
+        }
+    }
+
+    pub(super) fn send_pulses(&mut self) {
+        let digest = self.digest();
+        for id in self.links.which(Link::carries_list) {
+            self.send(id, RingMessage::Pulse { digest });
+        }
+    }
+
+    pub(super) fn heard_pulse(&mut self, id: LinkId, digest: u64) {
+        let same = digest == self.digest();
+        let Some(link) = self.links.get_mut(id) else { return };
+        link.mismatches = match (same, link.mismatches) {
+            (true, _) => 1,
+            (false, 0) => 3,
+            (false, so_far) => so_far + 1,
+        };
+        if !same && link.mismatches >= 3 {
+            link.mismatches = 1;
+            self.send_list(id);
+        }
+    }
+
+    fn send_list(&mut self, id: LinkId) {
+        let told: Vec<&Record> = self.list.told().collect();
+        let aged = |chunk: &[&Record]| chunk.iter().map(|record| self.aged(record)).collect();
+        let mut chunks: Vec<Vec<Record>> = told.chunks(LIST_CHUNK).map(aged).collect();
+        if chunks.is_empty() {
+            chunks.push(Vec::new());
+        }
+        for records in chunks {
+            self.send(id, RingMessage::List { records });
+        }
+        self.send_sheets(id);
+    }
+
+    /// Of all that two daemons must agree on: the list, and the names of those who live.
+    fn digest(&self) -> u64 {
+        self.list.digest().wrapping_add(self.names.digest(&self.list))
+    }
+
+    pub(super) fn heard_list(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+        let of_me = records.iter().any(|record| record.name == self.config.name);
+        self.merge(now, id, records, false);
+        if self.seat().is_none() && !of_me {
+            self.take_place(now);
+        }
+    }
+
+    pub(super) fn heard_update(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+        self.merge(now, id, records, true);
+    }
+
+    /// R1. With `answer`, the sender is told where we know better.
+    fn merge(&mut self, now: Time, id: LinkId, records: Vec<Record>, answer: bool) {
+        let mut better = Vec::new();
+        for record in records.into_iter().take(LIST_CHUNK).filter(Record::is_sound) {
+            if record.name == self.config.name {
+                if self.heard_of_me(now, &record) && answer {
+                    better.extend(self.list.get(&record.name).cloned());
+                }
+                continue;
+            }
+            let whole_order = self.config.rules.whole_order;
+            match self.list.get(&record.name) {
+                None if self.is_stale(&record) => {}
+                None if self.list.len() >= MAX_MEMBERS => self.event(Event::Full("members")),
+                None => self.put(now, record, Some(id)),
+                Some(known) if record.beats(known, whole_order) => self.put(now, record, Some(id)),
+                Some(known) if known.beats(&record, whole_order) && answer => {
+                    better.push(self.aged(known));
+                }
+                Some(_) => {}
+            }
+        }
+        if !better.is_empty() {
+            self.send(id, RingMessage::Update { records: better });
+        }
+    }
+
+    /// Takes a record over, with all that follows from it.
+    pub(super) fn put(&mut self, now: Time, mut record: Record, from: Option<LinkId>) {
+        let before = self.list.get(&record.name);
+        let standing_before = before.map(|record| record.standing);
+        let replaced = before.filter(|before| before.instance != record.instance);
+        let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
+        let (name, standing, by) = (record.name.clone(), record.standing, record.by.clone());
+        self.gone.note(now, &record);
+        record.age_s = 0;
+        self.list.put(record);
+        self.list_changed = now;
+        self.revision += 1;
+        self.untold.insert(name.clone(), from);
+        if let Some(peer) = replaced {
+            self.instance_changed(now, &name, peer);
+        }
+        self.review_sheet(&name);
+        self.review_proofs(&name);
+        if name == self.config.name {
+            return;
+        }
+        match (standing_before, standing) {
+            (None, Standing::Live) => self.event(Event::MemberEntered(name)),
+            (Some(Standing::Dead | Standing::Departed), Standing::Live) => {
+                self.event(Event::MemberReturned(name));
+            }
+            (Some(Standing::Live), Standing::Dead) => {
+                self.close_chords(now, &name);
+                self.event(Event::MemberDied { name, by });
+            }
+            (Some(Standing::Live | Standing::Dead), Standing::Departed) => {
+                self.close_chords(now, &name);
+                self.event(Event::MemberLeft(name));
+            }
+            (Some(Standing::Live), Standing::Live)
+            | (None | Some(Standing::Dead | Standing::Departed), Standing::Dead)
+            | (None | Some(Standing::Departed), Standing::Departed) => {}
+        }
+    }
+
+    /// Tells every link what changed since the last call.
+    pub(super) fn tell_news(&mut self) {
+        let untold = std::mem::take(&mut self.untold);
+        let links =
+            if untold.is_empty() { Vec::new() } else { self.links.which(Link::carries_list) };
+        for id in links {
+            let fresh = untold.iter().filter(|(_, from)| **from != Some(id));
+            let records: Vec<Record> =
+                fresh.filter_map(|(name, _)| self.list.get(name)).map(|r| self.aged(r)).collect();
+            for chunk in records.chunks(LIST_CHUNK) {
+                self.send(id, RingMessage::Update { records: chunk.to_vec() });
+            }
+        }
+        // Behind the records: a sheet of somebody unknown would not be taken.
+        self.tell_sheets();
+    }
+}

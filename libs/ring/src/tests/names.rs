@@ -1,0 +1,246 @@
+//! Names: claims, conflicts, bounds.
+
+use super::*;
+use mpd_wire::Standing;
+use mpd_wire::names::{
+    Lock, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_NAME, MAX_VALUE, SALT, Sheet, TOO_MANY_OF_JOB,
+};
+
+fn job(number: u64) -> JobId {
+    JobId::new(number, "d").unwrap()
+}
+
+fn claim(of: &str, number: u64) -> Claim {
+    Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number), lock: None }
+}
+
+/// What `owner`, instance 2, has published.
+fn sheet(owner: &str, version: u64, claims: &[Claim]) -> Sheet {
+    let claims = claims.to_vec();
+    Sheet { version, claims, ..Sheet::new(name(owner), Instance::from_bytes([2; 16])) }
+}
+
+fn publish(ring: &mut Noted, of: &str, number: u64) -> Vec<Output> {
+    let request = RequestId(number);
+    ring.handle(second(1), Input::Publish { request, claim: claim(of, number) });
+    drain(ring)
+}
+
+fn published(number: u64, result: Publication) -> Output {
+    Output::Published { request: RequestId(number), result }
+}
+
+/// A daemon `a` that knows a live member `b`, which is linked as its lhs.
+fn with_member() -> Noted {
+    let mut ring = Noted::new(second(1), config("a"));
+    link_up(&mut ring, 1, None, "b", Purpose::Ring);
+    let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    drain(&mut ring);
+    ring
+}
+
+fn hear(ring: &mut Noted, sheets: &[Sheet]) -> Vec<Output> {
+    let sheets = sheets.to_vec();
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Names { sheets }));
+    drain(ring)
+}
+
+fn winner(ring: &Noted, of: &str) -> Option<(String, JobId)> {
+    ring.lookup(of).map(|(owner, claim)| (owner.to_string(), claim.job.clone()))
+}
+
+#[test]
+fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    assert_eq!(publish(&mut ring, "ocean", 7), [published(7, Publication::Done)]);
+    assert_eq!(publish(&mut ring, "ocean", 3), [published(3, Publication::Taken)]);
+    assert_eq!(ring.lookup("ocean").unwrap().1, &claim("ocean", 7));
+    for (of, by, found) in [("ocean", 3, false), ("air", 7, false), ("ocean", 7, true)] {
+        let (request, of) = (RequestId(9), of.to_owned());
+        ring.handle(second(1), Input::Unpublish { request, name: of, job: job(by), key: None });
+        assert_eq!(drain(&mut ring), [Output::Unpublished { request, found }]);
+    }
+    assert_eq!(winner(&ring, "ocean"), None);
+    for (of, by) in [("ocean", 7), ("air", 7), ("land", 8)] {
+        publish(&mut ring, of, by);
+    }
+    ring.handle(second(1), Input::JobOver(job(7)));
+    assert_eq!(drain(&mut ring), []);
+    assert_eq!(ring.names(), [(&name("a"), &claim("land", 8))]);
+}
+
+#[test]
+fn a_name_with_a_key_is_one_name_and_is_taken_back_with_that_key() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let key = |words: &[u8]| NameKey::new("ocean", words);
+    let locked = |words, number| {
+        let lock = Some(Lock::new([9; SALT], &key(words)));
+        Claim { lock, ..claim("ocean", number) }
+    };
+    for (claim, result) in [
+        (locked(b"deep", 7), Publication::Done),
+        (locked(b"blue", 8), Publication::Taken),
+        (claim("ocean", 9), Publication::Taken),
+    ] {
+        ring.handle(second(1), Input::Publish { request: RequestId(1), claim });
+        assert_eq!(drain(&mut ring), [published(1, result)]);
+    }
+    for (key, found) in [(None, false), (Some(key(b"blue")), false), (Some(key(b"deep")), true)] {
+        let (request, name) = (RequestId(2), "ocean".to_owned());
+        ring.handle(second(1), Input::Unpublish { request, name, job: job(7), key });
+        assert_eq!(drain(&mut ring), [Output::Unpublished { request, found }]);
+    }
+    assert_eq!(winner(&ring, "ocean"), None);
+}
+
+#[test]
+fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_is_told() {
+    for (theirs, ours_stays) in [(9, true), (5, false)] {
+        let mut ring = Noted::new(second(1), config("a"));
+        drain(&mut ring);
+        publish(&mut ring, "ocean", 7);
+        link_up(&mut ring, 1, None, "b", Purpose::Probe);
+        let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
+        ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+        drain(&mut ring);
+        let outputs = hear(&mut ring, &[sheet("b", 1, &[claim("ocean", theirs)])]);
+        let lost = Output::NameLost { name: "ocean".to_owned(), job: job(7), to: job(5) };
+        assert_eq!(outputs.contains(&lost), !ours_stays);
+        assert_eq!(ring.lookup("ocean").unwrap().1.job, job(theirs.min(7)));
+        // It is given up for good: it does not come back when the other lets go.
+        hear(&mut ring, &[sheet("b", 2, &[])]);
+        assert_eq!(winner(&ring, "ocean").is_some(), ours_stays);
+    }
+}
+
+#[test]
+fn names_of_the_dead_do_not_count_until_they_refute_and_those_of_former_lives_never() {
+    let mut ring = with_member();
+    hear(&mut ring, &[sheet("b", 3, &[claim("ocean", 7)])]);
+    assert_eq!(winner(&ring, "ocean"), Some(("b".to_owned(), job(7))));
+    hear(&mut ring, &[sheet("b", 2, &[])]);
+    assert!(winner(&ring, "ocean").is_some(), "an older sheet is no news");
+    tell(&mut ring, second(1), 2, record("b", 1, Standing::Dead, 2, GAP * 9));
+    assert_eq!(winner(&ring, "ocean"), None);
+    tell(&mut ring, second(1), 3, record("b", 2, Standing::Live, 2, GAP * 9));
+    assert!(winner(&ring, "ocean").is_some());
+    tell(&mut ring, second(1), 4, record("b", 3, Standing::Live, 5, GAP * 9));
+    assert_eq!(winner(&ring, "ocean"), None);
+    hear(&mut ring, &[sheet("b", 4, &[claim("ocean", 7)])]);
+    assert_eq!(winner(&ring, "ocean"), None, "a sheet of the former instance");
+}
+
+#[test]
+fn sheets_that_are_unsound_or_of_nobody_are_not_taken() {
+    let mut ring = with_member();
+    let two = [claim("ocean", 1), claim("air", 2)];
+    let long = Claim { value: "x".repeat(MAX_VALUE + 1), ..claim("long", 1) };
+    let many: Vec<Claim> = (0..=MAX_CLAIMS).map(|n| claim(&format!("{n:04}"), 1)).collect();
+    let unsound = [
+        sheet("b", 1, &two),
+        sheet("b", 1, &[claim("same", 1), claim("same", 2)]),
+        sheet("b", 1, &[claim("", 1)]),
+        sheet("b", 1, &[long]),
+        sheet("b", 1, &many),
+        sheet("b", u64::MAX / 2, &[claim("late", 1)]),
+        sheet("nobody", 1, &[claim("nobody", 1)]),
+        sheet("a", 1, &[claim("ours", 1)]),
+    ];
+    hear(&mut ring, &unsound);
+    assert_eq!(ring.names(), []);
+}
+
+#[test]
+fn claims_beyond_the_bounds_are_refused_with_a_reason() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let refused = |ring: &mut Noted, claim: Claim| {
+        ring.handle(second(1), Input::Publish { request: RequestId(1), claim });
+        let outputs = drain(ring);
+        let [Output::Published { result: Publication::Refused(why), .. }] = outputs[..] else {
+            panic!("{outputs:?}")
+        };
+        why
+    };
+    assert_eq!(refused(&mut ring, claim("", 1)), "the name is empty");
+    assert_eq!(refused(&mut ring, claim(&"x".repeat(MAX_NAME + 1), 1)), "the name is too long");
+    let value = "x".repeat(MAX_VALUE + 1);
+    assert_eq!(refused(&mut ring, Claim { value, ..claim("x", 1) }), "the value is too long");
+    for n in 0..MAX_CLAIMS {
+        let job = 1 + (n / MAX_CLAIMS_OF_JOB) as u64;
+        assert_eq!(publish(&mut ring, &format!("{n}"), job), [published(job, Publication::Done)]);
+    }
+    assert_eq!(refused(&mut ring, claim("one more", 9)), "too many names");
+    let entry = vec![Address::new("10.0.0.9:1").unwrap()];
+    let mut newcomer = Noted::new(second(1), RingConfig { ordinal: None, entry, ..config("a") });
+    drain(&mut newcomer);
+    assert_eq!(refused(&mut newcomer, claim("x", 1)), "not in a ring yet");
+}
+
+#[test]
+fn one_job_leaves_room_for_the_names_of_others() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let publish_as = |ring: &mut Noted, n: usize, job| publish(ring, &format!("{n}"), job);
+    for n in 0..MAX_CLAIMS_OF_JOB {
+        assert_eq!(publish_as(&mut ring, n, 1), [published(1, Publication::Done)]);
+    }
+    let refusal = published(1, Publication::Refused(TOO_MANY_OF_JOB));
+    assert_eq!(publish_as(&mut ring, 1000, 1), [refusal]);
+    assert_eq!(publish_as(&mut ring, 1000, 2), [published(2, Publication::Done)]);
+    let long = |n: usize| Claim { value: "x".repeat(255), ..claim(&format!("{n:0>256}"), 3) };
+    let others: Vec<Claim> = (0..96).map(long).collect();
+    assert!(long(96).is_within_share(&others[..90]) && !long(96).is_within_share(&others));
+}
+
+#[test]
+fn a_claim_that_not_all_have_heard_of_in_time_is_taken_back_and_names_them() {
+    let mut ring = with_member();
+    assert!(!publish(&mut ring, "ocean", 7).contains(&published(7, Publication::Done)));
+    assert!(winner(&ring, "ocean").is_some());
+    // b is silent on its link, which is accepted only: it never becomes our rhs.
+    let mut results = Vec::new();
+    for eighths in 8..=8 * 12 {
+        let now = Time::from_micros(eighths * 125_000);
+        if eighths % 8 == 0 {
+            let alive = RingMessage::Pulse { digest: 0 };
+            ring.handle(now, Input::Received(LinkId(1), alive));
+        }
+        // Its refutations keep it alive, though it cannot be reached.
+        let incarnation = ring.record(&name("b")).unwrap().incarnation + 1;
+        let records = vec![record("b", incarnation, Standing::Live, 2, GAP * 9)];
+        ring.handle(now, Input::Received(LinkId(1), RingMessage::Update { records }));
+        ring.handle_timeout(now);
+        let outputs = drain(&mut ring).into_iter();
+        results.extend(outputs.filter(|output| matches!(output, Output::Published { .. })));
+    }
+    let missing = vec![name("b")];
+    assert_eq!(results, [published(7, Publication::Incomplete { missing })]);
+    assert_eq!(winner(&ring, "ocean"), None);
+}
+
+#[test]
+fn a_job_that_ends_while_it_publishes_is_answered_once() {
+    let mut ring = with_member();
+    publish(&mut ring, "ocean", 7);
+    ring.handle(second(1), Input::JobOver(job(7)));
+    let over = published(7, Publication::Refused("the job is over"));
+    let outputs = drain(&mut ring);
+    assert!(outputs.contains(&over), "{outputs:?}");
+    ring.handle_timeout(second(30));
+    let again = drain(&mut ring).into_iter();
+    assert_eq!(again.filter(|o| matches!(o, Output::Published { .. })).count(), 0);
+    assert_eq!(ring.names(), []);
+}
+
+#[test]
+fn who_knows_better_says_so_and_the_claim_is_taken_back() {
+    let mut ring = with_member();
+    publish(&mut ring, "ocean", 7);
+    let outputs = hear(&mut ring, &[sheet("b", 1, &[claim("ocean", 5)])]);
+    assert!(outputs.contains(&published(7, Publication::Taken)), "{outputs:?}");
+    assert_eq!(winner(&ring, "ocean"), Some(("b".to_owned(), job(5))));
+}

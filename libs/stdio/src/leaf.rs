@@ -1,0 +1,237 @@
+//! Where the lines of one output stream of one rank end.
+//!
+//! The leaf is the only place that decides it: at a newline, at the end of the stream, after
+//! [`SILENCE`] without a byte from a writer that could have gone on, or when a line has gone on for
+//! longer than [`HOLD_TIME`]. What leaves it is a [`Record`] with marks; everything behind obeys the
+//! marks and keeps no timers.
+
+use std::time::Duration;
+
+use mpd_machine::Time;
+
+/// An unfinished line is shown after this long without a further byte: a prompt appears.
+pub const SILENCE: Duration = Duration::from_millis(200);
+
+/// A line that goes on and on is cut after this long, so that it cannot keep the others out.
+pub const HOLD_TIME: Duration = Duration::from_secs(2);
+
+/// Time on a CPU after which a writer that wants one could have gone on.
+const CHANCE: Duration = Duration::from_millis(2);
+
+/// The shortest time between two looks whether it has had that.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Bytes of an unfinished line that are held back; a longer one is passed on in pieces while the
+/// output is kept for its rank alone.
+pub const HOLD_BYTES: usize = 64 * 1024;
+
+/// A piece of output: `head` then `body`, in whole lines as the marks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The first byte begins a line.
+    pub begin: bool,
+    /// The last byte ends a line (which need not be a newline: see the module).
+    pub end: bool,
+    /// Bytes held back from earlier.
+    pub head: &'a [u8],
+    /// Bytes that just came.
+    pub body: &'a [u8],
+}
+
+/// What the processes of a rank are doing that is silent in the middle of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// All of them wait, or are gone.
+    Waits,
+    /// One of them would run if it had a CPU, or were not stopped. Together they have had one for so long by now.
+    Ready(Duration),
+}
+
+/// The line state of one stream.
+#[derive(Debug, Default)]
+pub struct Leaf {
+    held: Vec<u8>,
+    /// A record without end mark is out.
+    open: bool,
+    /// Since when the present unfinished line has been going on, pauses not counted.
+    since: Option<Time>,
+    last: Time,
+    /// After silence: when to look at the writer again, and what it had had of a CPU at the first look.
+    look: Option<(Time, Duration)>,
+}
+
+impl Leaf {
+    /// Takes bytes that were just read; calls `emit` with what may be passed on.
+    pub fn push(&mut self, now: Time, bytes: &[u8], emit: &mut impl FnMut(Record<'_>)) {
+        self.last = now;
+        self.look = None;
+        let rest = match memchr::memrchr(b'\n', bytes) {
+            None => bytes,
+            Some(newline) => {
+                let (body, rest) = bytes.split_at(newline + 1);
+                emit(Record { begin: !self.open, end: true, head: &self.held, body });
+                self.held.clear();
+                self.open = false;
+                self.since = None;
+                rest
+            }
+        };
+        if rest.is_empty() {
+            return;
+        }
+        self.since.get_or_insert(now);
+        if self.held.len() + rest.len() <= HOLD_BYTES && !self.open {
+            self.held.extend_from_slice(rest);
+        } else {
+            emit(Record { begin: !self.open, end: false, head: &self.held, body: rest });
+            self.held.clear();
+            if !self.open {
+                // From here on others wait: the hold time counts anew.
+                self.open = true;
+                self.since = Some(now);
+            }
+        }
+    }
+
+    /// When to ask whether the line [is over](Leaf::is_over), unless bytes come before.
+    pub fn deadline(&self) -> Option<Time> {
+        let next = self.look.map_or(self.last + SILENCE, |(at, _)| at);
+        self.since.map(|since| next.min(since + HOLD_TIME))
+    }
+
+    /// Whether [`Leaf::flush`] is due, now that the deadline has passed. If not, there is a new one: nobody is silent
+    /// on purpose who gets no CPU.
+    pub fn is_over(&mut self, now: Time, writer: Writer) -> bool {
+        let Some(since) = self.since else { return true };
+        let Writer::Ready(ran) = writer else { return true };
+        let first = self.look.map_or(ran, |(_, first)| first).min(ran);
+        if now >= since + HOLD_TIME || ran - first >= CHANCE {
+            return true;
+        }
+        // The longer it lasts, the rarer: where there is no CPU, looks cost others theirs.
+        let silence = now.since(self.last);
+        self.look = Some((now + LOOK.max(silence / 8), first));
+        false
+    }
+
+    /// Ends the unfinished line, because its deadline passed or the stream ended.
+    pub fn flush(&mut self, emit: &mut impl FnMut(Record<'_>)) {
+        if self.open || !self.held.is_empty() {
+            emit(Record { begin: !self.open, end: true, head: &self.held, body: &[] });
+        }
+        self.held.clear();
+        self.open = false;
+        self.since = None;
+        self.look = None;
+    }
+
+    /// Reading was paused until now: the time does not count against the line.
+    pub fn resumed(&mut self, now: Time) {
+        if self.since.is_some() {
+            self.since = Some(now);
+            self.last = now;
+            self.look = None;
+        }
+    }
+
+    /// Whether a record without end mark is out: the output belongs to this rank until its end.
+    pub const fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Out(Vec<(bool, bool, Vec<u8>)>);
+
+    impl Out {
+        fn take(&mut self) -> impl FnMut(Record<'_>) {
+            |r| self.0.push((r.begin, r.end, [r.head, r.body].concat()))
+        }
+    }
+
+    #[test]
+    fn an_unfinished_line_is_held_until_silence() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let now = Time::ZERO;
+        leaf.push(now, b"one\ntw", &mut out.take());
+        assert_eq!(out.0, [(true, true, b"one\n".to_vec())]);
+        assert_eq!(leaf.deadline(), Some(now + SILENCE));
+        let later = now + Duration::from_millis(150);
+        leaf.push(later, b"o", &mut out.take());
+        assert_eq!(leaf.deadline(), Some(later + SILENCE));
+        leaf.flush(&mut out.take());
+        assert_eq!(out.0[1], (true, true, b"two".to_vec()));
+        assert_eq!(leaf.deadline(), None);
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_after_the_hold_time_although_bytes_keep_coming() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let mut now = Time::ZERO;
+        for _ in 0..30 {
+            now = now + Duration::from_millis(100);
+            leaf.push(now, b"\r 10%", &mut out.take());
+        }
+        assert!(leaf.deadline().unwrap() <= now, "due by {HOLD_TIME:?} although never silent");
+        leaf.resumed(now);
+        assert_eq!(leaf.deadline(), Some(now + SILENCE), "a pause does not count");
+    }
+
+    #[test]
+    fn a_writer_that_gets_no_cpu_is_not_silent_and_one_that_does_not_use_it_is() {
+        let ms = Duration::from_millis;
+        let mut leaf = Leaf::default();
+        leaf.push(Time::ZERO, b"half", &mut |_| ());
+        let mut now = Time::ZERO + SILENCE;
+        for (ran, next) in [(7, 25), (7, 28), (8, 31), (8, 35)] {
+            assert!(!leaf.is_over(now, Writer::Ready(ms(ran))), "{ran}");
+            let at = leaf.deadline().unwrap();
+            assert_eq!(at.since(now).as_millis(), next);
+            now = at;
+        }
+        leaf.push(now, b" of it", &mut |_| ());
+        assert_eq!(leaf.deadline(), Some(now + SILENCE), "it has gone on");
+        assert!(!leaf.is_over(now, Writer::Ready(ms(8))));
+        assert!(leaf.is_over(now, Writer::Ready(ms(10))), "it has run, and said nothing");
+        assert!(leaf.is_over(now, Writer::Waits));
+        assert!(!leaf.is_over(now, Writer::Ready(ms(1))), "the others have ended");
+        assert!(leaf.is_over(Time::ZERO + HOLD_TIME, Writer::Ready(ms(1))), "for so long at most");
+    }
+
+    #[test]
+    fn a_line_longer_than_the_hold_is_passed_on_in_marked_pieces() {
+        let (mut leaf, mut out) = (Leaf::default(), Out::default());
+        let piece = vec![b'x'; HOLD_BYTES];
+        leaf.push(Time::ZERO, &piece, &mut out.take());
+        assert!(out.0.is_empty() && !leaf.is_open());
+        leaf.push(Time::ZERO, b"y", &mut out.take());
+        assert!(leaf.is_open());
+        leaf.push(Time::ZERO, b"z", &mut out.take());
+        leaf.push(Time::ZERO, b"\n", &mut out.take());
+        let marks: Vec<_> = out.0.iter().map(|r| (r.0, r.1)).collect();
+        assert_eq!(marks, [(true, false), (false, false), (false, true)]);
+        assert!(!leaf.is_open());
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost_doubled_or_moved(
+            chunks in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'a'), Just(b'b')], 0..9), 0..20),
+        ) {
+            let (mut leaf, mut out) = (Leaf::default(), Out::default());
+            for chunk in &chunks {
+                leaf.push(Time::ZERO, chunk, &mut out.take());
+            }
+            leaf.flush(&mut out.take());
+            let got: Vec<u8> = out.0.iter().flat_map(|r| r.2.clone()).collect();
+            prop_assert_eq!(got, chunks.concat());
+            prop_assert!(out.0.iter().rev().skip(1).all(|r| r.2.last() == Some(&b'\n')));
+        }
+    }
+}

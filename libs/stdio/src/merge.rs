@@ -1,0 +1,483 @@
+//! Equal lines of several ranks become one line with the set of ranks: `0-7: text`.
+//!
+//! Every manager of a job merges what the ranks of its host write and what those below have merged, and
+//! passes it on; the root shows it. The order of each rank's own lines is kept. Lines wait in a pile,
+//! oldest first; the first goes out when no rank that still writes can join it any more: all have said
+//! it, or something that came later. What others might join goes out when it has waited long enough or
+//! too much has gathered.
+//!
+//! How long is enough depends on the others. A rank on a busy machine may be behind by its turn on the CPU,
+//! and is waited for: from its last word, or from its start, a second for each level of the tree. After
+//! that it is late, and lines wait for late ones only [`PATIENCE`], until they say the same as others
+//! again: who writes alone waits long once. Ranks that are asked something ([`Merger::ask`]) are waited for, and answer
+//! with a line that begins with [`MARK`]; when all have, everything goes out at once, what is alike
+//! together where the order of each rank allows it (`arrange.rs`), and they are late until they are asked
+//! again. A rank that is far ahead of those that are not late is best not read for a while, or its lines would
+//! go out alone: [`Merger::holds_back`].
+
+mod arrange;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::leaf::Record;
+use mpd_machine::Time;
+use mpd_wire::{Rank, RankSet};
+
+/// How long a line waits for late ranks to say the same, in each manager on its way.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long it waits for those that are not late, for each level of the tree: who is below may have waited.
+pub const PROMPT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that may wait; beyond, the oldest lines go out. A line of more is cut.
+pub const MAX_GATHERED: usize = 256 * 1024;
+
+/// Bytes that wait from which on ranks that are ahead are held back.
+const HOLD_BACK: usize = MAX_GATHERED / 4;
+
+/// Most bytes of a rank that should be pushed at once, so that it does not get far ahead.
+pub const AT_ONCE: usize = 8 * 1024;
+
+/// First byte of the line that ends the answer of a rank that was asked something.
+pub const MARK: u8 = b'=';
+
+/// First bytes of the lines that programs wrote, among those of ranks that are asked: they stay in the order in
+/// which they came.
+const OUTPUT: [u8; 2] = [b'>', b'+'];
+
+/// What an entry takes beside its text, about.
+const ENTRY_BYTES: usize = 64;
+
+/// What a range of ranks takes.
+const RANGE_BYTES: usize = 8;
+
+#[derive(Debug)]
+struct Entry {
+    text: Rc<[u8]>,
+    ranks: RankSet,
+    since: Time,
+}
+
+impl Entry {
+    fn cost(&self) -> usize {
+        self.text.len() + ENTRY_BYTES + RANGE_BYTES * self.ranks.ranges().len()
+    }
+
+    /// Whether it is no answer, among ranks that are asked.
+    fn is_output(&self) -> bool {
+        self.text.first().is_some_and(|kind| OUTPUT.contains(kind))
+    }
+}
+
+/// How far a rank is.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    /// Sequence number of the first entry that its next line may join; of one that went out if it said
+    /// nothing for long.
+    next: u64,
+    ended: bool,
+    /// A line went without it, and it has not said the same as others since.
+    late: bool,
+    /// It has not yet answered.
+    asked: bool,
+    /// When it last wrote, or began; none if it has not begun.
+    heard: Option<Time>,
+}
+
+/// How many ranks that have not ended may first of all join one entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    all: u32,
+    /// Those of them that are not late.
+    prompt: u32,
+}
+
+impl Due {
+    fn add(&mut self, course: &Course) {
+        self.all += u32::from(!course.ended);
+        self.prompt += u32::from(!course.ended && !course.late);
+    }
+
+    fn remove(&mut self, course: &Course) {
+        self.all -= u32::from(!course.ended);
+        self.prompt -= u32::from(!course.ended && !course.late);
+    }
+}
+
+/// Gathers lines of one output stream of some ranks.
+#[derive(Debug)]
+pub struct Merger {
+    places: Places,
+    courses: Vec<Course>,
+    entries: VecDeque<Entry>,
+    /// For each entry and for the one that comes behind them.
+    due: VecDeque<Due>,
+    /// Sequence number of the first entry.
+    first: u64,
+    /// Sequence numbers of the entries with a text.
+    texts: BTreeMap<Rc<[u8]>, VecDeque<u64>>,
+    /// Bytes of a line not yet ended, by the lowest rank that writes it.
+    partial: BTreeMap<Rank, Vec<u8>>,
+    /// Ranks that ended and whose end was not yet told.
+    leaving: Vec<Rank>,
+    gathered: usize,
+    /// Ranks that have not yet answered.
+    asked: u32,
+    /// The last of them has.
+    complete: bool,
+    /// With ranks that are not late.
+    patience: Duration,
+    /// Not before then one of them may have become late.
+    again: Time,
+}
+
+impl Merger {
+    /// A merger for `ranks`, in a manager with so many levels of others below it.
+    pub fn new(ranks: &RankSet, levels: u32) -> Self {
+        let places = Places::new(ranks);
+        Self {
+            courses: vec![Course::default(); places.len()],
+            places,
+            entries: VecDeque::new(),
+            due: VecDeque::from([Due { all: ranks.count(), prompt: ranks.count() }]),
+            first: 0,
+            texts: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            leaving: Vec::new(),
+            gathered: 0,
+            asked: 0,
+            complete: false,
+            patience: PROMPT_PATIENCE * (levels + 1),
+            again: Time::ZERO,
+        }
+    }
+
+    /// These ranks have begun: from now on something is expected of them.
+    pub fn begin(&mut self, now: Time, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            if let Some(place) = self.places.of(rank) {
+                self.courses[place].heard.get_or_insert(now);
+            }
+        }
+    }
+
+    /// These ranks were asked something: they are waited for until they have answered.
+    pub fn ask(&mut self, now: Time, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            let course = &mut self.courses[place];
+            (course.late, course.heard) = (false, Some(now));
+            let is_new = !course.ended && !std::mem::replace(&mut course.asked, true);
+            self.asked += u32::from(is_new);
+            self.due[at].add(&self.courses[place]);
+        }
+    }
+
+    /// Whether what `ranks` wrote had better wait: much has gathered, they can add nothing to the first
+    /// of it, and others are expected to. Ends with a [`push`](Merger::push), [`end`](Merger::end) or
+    /// [`flush`](Merger::flush), whose deadline is set.
+    pub fn holds_back(&self, ranks: &RankSet) -> bool {
+        self.gathered >= HOLD_BACK
+            && self.due[0].prompt > 0
+            && self.places_of(ranks).all(|place| self.courses[place].next > self.first)
+    }
+
+    /// Takes what all of `ranks` wrote, which are some of this merger's; calls `emit` with each line
+    /// that goes out, without its newline.
+    pub fn push(
+        &mut self,
+        now: Time,
+        ranks: &RankSet,
+        record: Record<'_>,
+        emit: &mut impl FnMut(&RankSet, &[u8]),
+    ) {
+        let Some(lowest) = ranks.ranks().next() else { return };
+        let mut text = self.partial.remove(&lowest).unwrap_or_default();
+        text.extend_from_slice(record.head);
+        text.extend_from_slice(record.body);
+        let mut rest = &text[..];
+        loop {
+            // Every manager on the way cuts long lines in the same places.
+            let most = rest.len().min(MAX_GATHERED + 1);
+            let (length, newline) = match memchr::memchr(b'\n', &rest[..most]) {
+                Some(at) => (at, 1),
+                None if rest.len() > MAX_GATHERED => (MAX_GATHERED, 0),
+                None => break,
+            };
+            self.line(now, ranks, &rest[..length], emit);
+            rest = &rest[length + newline..];
+        }
+        if record.end && !rest.is_empty() {
+            self.line(now, ranks, rest, emit);
+        } else if !rest.is_empty() {
+            let rest = text.len() - rest.len();
+            text.drain(..rest);
+            self.partial.insert(lowest, text);
+        }
+        while self.gathered > MAX_GATHERED {
+            self.emit_first(emit);
+        }
+    }
+
+    /// `ranks` will write no more; their last record had its end mark.
+    pub fn end(&mut self, ranks: &RankSet, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            if !self.courses[place].ended {
+                let at = self.index(self.courses[place].next);
+                self.due[at].remove(&self.courses[place]);
+                self.courses[place].ended = true;
+                self.answered(place);
+                self.leaving.push(rank);
+            }
+        }
+        self.emit_complete(emit);
+    }
+
+    /// Ranks that ended and all of whose lines went out, each told once.
+    pub fn take_ended(&mut self) -> RankSet {
+        let gone = |rank: &Rank| {
+            self.places.of(*rank).is_none_or(|place| self.courses[place].next <= self.first)
+        };
+        let (told, leaving) = self.leaving.iter().partition::<Vec<Rank>, _>(|rank| gone(rank));
+        self.leaving = leaving;
+        told.into_iter().collect()
+    }
+
+    /// When [`Merger::flush`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let first = self.entries.front()?;
+        Some(match self.due[0].prompt {
+            0 => first.since + PATIENCE,
+            _ => self.again.max(first.since + self.patience),
+        })
+    }
+
+    /// Lets go what has waited long enough by `now`.
+    pub fn flush(&mut self, now: Time, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        if self.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut entries = Vec::new();
+        while self.deadline().is_some_and(|at| at <= now) {
+            if self.due[0].prompt > 0 {
+                self.find_late(now);
+                if self.due[0].prompt > 0 {
+                    break;
+                }
+            }
+            entries.extend(self.take_first());
+        }
+        if self.asked > 0 {
+            entries = arrange::arranged(entries, &self.places);
+        }
+        entries.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
+        for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
+            self.due[0].remove(course);
+            course.late = true;
+            self.due[0].add(course);
+        }
+        self.emit_complete(emit);
+    }
+
+    /// Those who could join the first line and have said nothing for long are late.
+    fn find_late(&mut self, now: Time) {
+        let Some(since) = self.entries.front().map(|first| first.since) else { return };
+        let mut again: Option<Time> = None;
+        for course in self.courses.iter_mut().filter(|course| course.next <= self.first) {
+            if course.ended || course.late {
+                continue;
+            }
+            let due = course.heard.unwrap_or(now).max(since) + self.patience;
+            if due <= now {
+                self.due[0].remove(course);
+                course.late = true;
+                self.due[0].add(course);
+            } else {
+                again = Some(again.map_or(due, |again| again.min(due)));
+            }
+        }
+        self.again = again.unwrap_or(now);
+    }
+
+    fn line(
+        &mut self,
+        now: Time,
+        ranks: &RankSet,
+        text: &[u8],
+        emit: &mut impl FnMut(&RankSet, &[u8]),
+    ) {
+        let from = self.places_of(ranks).map(|place| self.courses[place].next).max().unwrap_or(0);
+        let at = match self.find(text, from) {
+            Some(at) => {
+                self.note_join(ranks);
+                at
+            }
+            None => self.add(now, text),
+        };
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let (old, new) = (self.index(self.courses[place].next), self.index(at + 1));
+            self.due[old].remove(&self.courses[place]);
+            self.courses[place].next = at + 1;
+            self.courses[place].heard = Some(now);
+            self.due[new].add(&self.courses[place]);
+        }
+        let index = self.index(at);
+        let entry = &mut self.entries[index];
+        self.gathered -= entry.cost();
+        match ranks.ranges() {
+            &[(low, high)] if low == high => entry.ranks.insert(Rank(low)),
+            _ => entry.ranks.join(ranks),
+        }
+        self.gathered += entry.cost();
+        if text.first() == Some(&MARK) {
+            self.mark(ranks);
+        }
+        self.emit_complete(emit);
+    }
+
+    /// These ranks have answered, if they were asked.
+    fn mark(&mut self, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            self.courses[place].late |= self.answered(place);
+            self.due[at].add(&self.courses[place]);
+        }
+    }
+
+    fn answered(&mut self, place: usize) -> bool {
+        let is_answer = std::mem::take(&mut self.courses[place].asked);
+        self.asked -= u32::from(is_answer);
+        self.complete |= is_answer && self.asked == 0;
+        is_answer
+    }
+
+    /// `ranks` say the same as others: they are worth waiting for.
+    fn note_join(&mut self, ranks: &RankSet) {
+        for rank in ranks.ranks() {
+            let Some(place) = self.places.of(rank) else { continue };
+            let at = self.index(self.courses[place].next);
+            self.due[at].remove(&self.courses[place]);
+            self.courses[place].late = false;
+            self.due[at].add(&self.courses[place]);
+        }
+    }
+
+    /// The first entry from number `from` on that has the text.
+    fn find(&self, text: &[u8], from: u64) -> Option<u64> {
+        let numbers = self.texts.get(text)?;
+        numbers.get(numbers.partition_point(|&number| number < from)).copied()
+    }
+
+    /// Puts an entry of nobody behind the others.
+    fn add(&mut self, now: Time, text: &[u8]) -> u64 {
+        let at = self.first + self.entries.len() as u64;
+        let text: Rc<[u8]> = text.into();
+        self.texts.entry(Rc::clone(&text)).or_default().push_back(at);
+        let entry = Entry { text, ranks: RankSet::none(), since: now };
+        self.gathered += entry.cost();
+        self.entries.push_back(entry);
+        self.due.push_back(Due::default());
+        at
+    }
+
+    /// Lets go what nobody can join any more, unless it is part of answers that others will soon give, too;
+    /// everything, if all that were asked have answered.
+    fn emit_complete(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        if std::mem::take(&mut self.complete) {
+            return self.emit_all(emit);
+        }
+        while self.due[0].all == 0
+            && self.entries.front().is_some_and(|first| self.asked == 0 || first.is_output())
+        {
+            self.emit_first(emit);
+        }
+    }
+
+    fn emit_all(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        let all = std::iter::from_fn(|| self.take_first()).collect();
+        let all = arrange::arranged(all, &self.places);
+        all.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
+    }
+
+    fn emit_first(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
+        if let Some(entry) = self.take_first() {
+            emit(&entry.ranks, &entry.text);
+        }
+    }
+
+    fn take_first(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.first += 1;
+        self.gathered -= entry.cost();
+        if let Some(due) = self.due.pop_front() {
+            self.due[0].all += due.all;
+            self.due[0].prompt += due.prompt;
+        }
+        if let Some(numbers) = self.texts.get_mut(&entry.text) {
+            numbers.pop_front();
+            if numbers.is_empty() {
+                self.texts.remove(&entry.text);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Where the entry of that number is, or the first if that one went out.
+    fn index(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
+    }
+
+    fn places_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
+        ranks.ranks().filter_map(|rank| self.places.of(rank))
+    }
+}
+
+/// Ranks numbered from 0 without gaps, for tables.
+#[derive(Debug)]
+struct Places {
+    /// Lowest, highest, and the number of the lowest.
+    ranges: Vec<(u32, u32, usize)>,
+}
+
+impl Places {
+    fn new(ranks: &RankSet) -> Self {
+        let mut count = 0;
+        let number = |&(low, high): &(u32, u32)| {
+            let at = count;
+            count += (high - low) as usize + 1;
+            (low, high, at)
+        };
+        Self { ranges: ranks.ranges().iter().map(number).collect() }
+    }
+
+    fn len(&self) -> usize {
+        self.ranges.last().map_or(0, |&(low, high, at)| at + (high - low) as usize + 1)
+    }
+
+    fn of(&self, rank: Rank) -> Option<usize> {
+        let at = self.ranges.partition_point(|&(_, high, _)| high < rank.0);
+        let &(low, _, number) = self.ranges.get(at).filter(|&&(low, _, _)| low <= rank.0)?;
+        Some(number + (rank.0 - low) as usize)
+    }
+}
+
+#[cfg(test)]
+impl Merger {
+    /// A merger with nobody below, whose ranks have begun.
+    pub(crate) fn begun(ranks: &RankSet) -> Self {
+        let mut merger = Self::new(ranks, 0);
+        merger.begin(Time::ZERO, ranks);
+        merger
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+
+use super::{ABOVE, RANKS, SIZE, below, set, subtree};
+use crate::feed::{Feed, Receiver};
+use crate::input::Stdin;
+use mpd_wire::{Rank, RankSet};
+
+const WINDOW: usize = 64;
+
+/// What a manager says about input to the one above it.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Credit(u32),
+    Unwanted(u32),
+}
+
+struct Place {
+    feed: Feed,
+    /// Payloads on their way down to it.
+    down: VecDeque<Vec<u8>>,
+    /// Words on their way up from it.
+    up: VecDeque<Word>,
+}
+
+struct Job {
+    places: Vec<Place>,
+    /// What the console may still send.
+    credit: usize,
+    /// Whether the console was told that nobody receives.
+    unwanted: bool,
+    /// Who receives what is pushed next, and what each rank should have been given.
+    current: RankSet,
+    due: BTreeMap<u32, Vec<u8>>,
+    given: BTreeMap<u32, Vec<u8>>,
+    closed: RankSet,
+    /// Ranks that heard of the end.
+    done: RankSet,
+    next_byte: u8,
+}
+
+fn receivers(at: usize, ranks: &RankSet) -> Vec<Receiver> {
+    let subtrees: Vec<_> = below(at).map(|place| (place, subtree(place))).collect();
+    let below = subtrees.iter().map(|(place, ranks)| (*place, ranks));
+    Receiver::of(ranks, &set(RANKS[at]), below)
+}
+
+impl Job {
+    fn new(first: &RankSet) -> Self {
+        let place = |at| Place {
+            feed: Feed::new(receivers(at, first), receivers(at, &RankSet::all()), WINDOW),
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+        };
+        let mut job = Self {
+            places: (0..RANKS.len()).map(place).collect(),
+            credit: 0,
+            unwanted: false,
+            current: first.clone(),
+            due: BTreeMap::new(),
+            given: BTreeMap::new(),
+            closed: RankSet::none(),
+            done: RankSet::none(),
+            next_byte: 0,
+        };
+        (0..RANKS.len()).for_each(|at| job.speak(at));
+        job
+    }
+
+    /// What a feed has to say to whoever sends.
+    fn speak(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        let unwanted = place.feed.take_unwanted().map(Word::Unwanted);
+        let credit = place.feed.take_credit().map(Word::Credit);
+        for word in [unwanted, credit].into_iter().flatten() {
+            match word {
+                _ if at > 0 => place.up.push_back(word),
+                Word::Credit(bytes) => {
+                    self.credit += bytes as usize;
+                    self.unwanted = false;
+                }
+                Word::Unwanted(_) => self.unwanted = true,
+            }
+        }
+    }
+
+    fn push(&mut self, most: usize) -> bool {
+        let length = most.min(self.credit);
+        if length == 0 || self.unwanted {
+            return false;
+        }
+        let bytes: Vec<u8> = (0..length).map(|n| self.next_byte.wrapping_add(n as u8)).collect();
+        self.next_byte = self.next_byte.wrapping_add(length as u8);
+        self.credit -= length;
+        self.places[0].feed.push(&bytes).unwrap();
+        for rank in (0..SIZE).filter(|&rank| self.current.contains(Rank(rank))) {
+            self.due.entry(rank).or_default().extend_from_slice(&bytes);
+        }
+        self.speak(0);
+        true
+    }
+
+    fn switch(&mut self, ranks: RankSet) {
+        self.places[0].feed.switch(&ranks, receivers(0, &ranks)).unwrap();
+        self.current = ranks;
+        self.speak(0);
+    }
+
+    /// A receiver is given what is next for it, `most` bytes at most.
+    fn give(&mut self, at: usize, receiver: Receiver, most: usize) -> bool {
+        let feed = &mut self.places[at].feed;
+        let Some(next) = feed.next(receiver) else { return false };
+        match (receiver, next) {
+            (Receiver::Rank(rank), Stdin::Bytes(bytes)) => {
+                let length = most.min(bytes.len());
+                self.given.entry(rank.0).or_default().extend_from_slice(&bytes[..length]);
+                feed.took(receiver, length);
+            }
+            (Receiver::Rank(rank), Stdin::End) => {
+                self.done.insert(rank);
+                feed.told(receiver);
+            }
+            (Receiver::Rank(_), Stdin::Switch(_)) => panic!("a rank is told nothing"),
+            (Receiver::Below(place), Stdin::Bytes(bytes)) => {
+                let length = most.min(bytes.len());
+                let payload = Stdin::Bytes(&bytes[..length]).encode();
+                feed.took(receiver, length);
+                self.places[place].down.push_back(payload);
+            }
+            (Receiver::Below(place), word) => {
+                let payload = word.encode();
+                feed.told(receiver);
+                self.places[place].down.push_back(payload);
+            }
+        }
+        self.speak(at);
+        true
+    }
+
+    /// A payload arrives.
+    fn arrive(&mut self, at: usize) -> bool {
+        let Some(payload) = self.places[at].down.pop_front() else { return false };
+        let feed = &mut self.places[at].feed;
+        match Stdin::decode(&payload).unwrap() {
+            Stdin::Bytes(bytes) => feed.push(bytes).unwrap(),
+            Stdin::Switch(ranks) => feed.switch(&ranks, receivers(at, &ranks)).unwrap(),
+            Stdin::End => feed.end(),
+        }
+        self.speak(at);
+        true
+    }
+
+    /// A word arrives above.
+    fn hear(&mut self, at: usize) -> bool {
+        let Some(word) = self.places[at].up.pop_front() else { return false };
+        let feed = &mut self.places[ABOVE[at]].feed;
+        match word {
+            Word::Credit(bytes) => feed.grant(at, bytes),
+            Word::Unwanted(switches) => feed.drop_out_below(at, switches),
+        }
+        self.speak(ABOVE[at]);
+        true
+    }
+
+    /// A rank closes its input.
+    fn close(&mut self, rank: Rank) {
+        let at = RANKS.iter().position(|ranks| ranks.contains(&rank.0)).unwrap();
+        self.closed.insert(rank);
+        self.places[at].feed.drop_out(Receiver::Rank(rank));
+        self.speak(at);
+    }
+
+    fn turn(&mut self, what: u8, pick: u8) {
+        let at = usize::from(pick) % RANKS.len();
+        match what % 32 {
+            0 => self.close(Rank(u32::from(pick) % SIZE)),
+            1 | 2 => self.switch((0..7).filter(|n| pick >> n & 1 == 1).map(Rank).collect()),
+            3 => self.switch(set(&[u32::from(pick) % SIZE])),
+            4..8 => drop(self.push(usize::from(pick) % 40)),
+            8..14 => drop(self.arrive(at)),
+            14..20 => drop(self.hear(at)),
+            _ => {
+                let receivers: Vec<_> = self.places[at].feed.receivers().collect();
+                if let Some(&receiver) = receivers.get(usize::from(pick) / 4 % 4) {
+                    self.give(at, receiver, usize::from(what) % 9 + 1);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        loop {
+            let mut moved = 0;
+            for at in 0..RANKS.len() {
+                let receivers: Vec<_> = self.places[at].feed.receivers().collect();
+                for receiver in receivers {
+                    moved += usize::from(self.give(at, receiver, 50));
+                }
+                moved += usize::from(self.arrive(at)) + usize::from(self.hear(at));
+            }
+            if moved == 0 {
+                return;
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_rank_gets_exactly_what_was_pushed_while_it_received(
+        first in 0u8..128, turns in proptest::collection::vec(any::<(u8, u8)>(), 0..500),
+    ) {
+        let first = (0..7).filter(|n| first >> n & 1 == 1).map(Rank).collect();
+        let mut job = Job::new(&first);
+        for (what, pick) in turns {
+            job.turn(what, pick);
+        }
+        job.settle();
+        let open = |job: &Job| job.current.ranks().any(|rank| !job.closed.contains(rank));
+        // As long as somebody receives, the console can go on.
+        if open(&job) {
+            prop_assert!(job.push(1));
+            job.settle();
+        }
+        job.places[0].feed.end();
+        job.settle();
+        let none = Vec::new();
+        for rank in 0..SIZE {
+            let due = job.due.get(&rank).unwrap_or(&none);
+            let given = job.given.get(&rank).unwrap_or(&none);
+            if job.closed.contains(Rank(rank)) {
+                prop_assert!(due.starts_with(given), "rank {}", rank);
+            } else {
+                prop_assert_eq!(given, due, "rank {}", rank);
+                prop_assert!(job.done.contains(Rank(rank)), "rank {} waits for ever", rank);
+            }
+        }
+    }
+
+    #[test]
+    fn input_that_nobody_takes_stops_at_the_console(first in 1u8..128) {
+        let first: RankSet = (0..7).filter(|n| first >> n & 1 == 1).map(Rank).collect();
+        let mut job = Job::new(&first);
+        job.settle();
+        for rank in first.ranks() {
+            job.close(rank);
+        }
+        job.settle();
+        prop_assert!(job.unwanted && !job.push(1));
+        job.switch(RankSet::below(SIZE));
+        job.settle();
+        let somebody = first != RankSet::below(SIZE);
+        prop_assert_eq!(job.push(1), somebody);
+    }
+}

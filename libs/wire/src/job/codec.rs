@@ -1,0 +1,481 @@
+//! A job specification as bytes: length-prefixed fields in a fixed order, all numbers big-endian.
+//!
+//! Not JSON, because arguments and environments are bytes and may be megabytes. PROTOCOL.md lists the
+//! fields. The decoder bounds every count by the bytes that are there.
+
+use std::time::Duration;
+
+use crate::RankSet;
+use crate::job::SpawnPolicy;
+use crate::job::crash::OnCrash;
+use crate::job::debug::Debug;
+use crate::job::spec::{
+    Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
+};
+use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
+
+/// Format number, first byte of every encoded specification.
+const VERSION: u8 = 9;
+
+/// The bytes are not a job specification of this version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed job specification at byte {at}")]
+pub struct InvalidSpec {
+    /// Offset of the field that does not fit.
+    pub at: usize,
+}
+
+impl JobSpec {
+    /// The specification as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer(Vec::with_capacity(4096));
+        w.u8(VERSION);
+        w.option(self.alias.as_ref().map(|a| a.as_bytes()));
+        w.bytes(&self.tmpdir);
+        w.u32(self.stdin.ranges().len());
+        for &(low, high) in self.stdin.ranges() {
+            w.u32(low as usize);
+            w.u32(high as usize);
+        }
+        w.flag(self.stdin_switch);
+        w.option(self.output.label.as_ref().map(LabelFormat::as_bytes));
+        w.flag(self.output.merge);
+        w.flag(self.output.timestamp);
+        w.option(self.output.outfile.as_ref().map(LabelFormat::as_bytes));
+        w.option(self.output.errfile.as_ref().map(LabelFormat::as_bytes));
+        w.flag(self.on_failure == OnFailure::Continue);
+        w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
+        w.u64(self.universe_size.map_or(u64::MAX, u64::from));
+        w.flag(self.report_ends);
+        w.flag(self.trace);
+        w.flag(self.preload);
+        self.placement.encode(&mut w);
+        w.choice(&SpawnPolicy::ALL, self.spawn_policy);
+        w.flag(self.adopted);
+        Debug::encode(self.debug.as_ref(), &mut w);
+        OnCrash::encode(self.on_crash.as_ref(), &mut w);
+        w.flag(self.hold);
+        self.closed.iter().for_each(|&closed| w.flag(closed));
+        w.flag(self.niceness.is_some());
+        if let Some(niceness) = self.niceness {
+            w.u8(niceness.cast_unsigned());
+        }
+        w.flag(self.allow_alone);
+        w.u32(self.environments.len());
+        for environment in &self.environments {
+            w.list(environment);
+        }
+        w.u32(self.argsets.len());
+        for argset in &self.argsets {
+            argset.encode(&mut w);
+        }
+        w.0
+    }
+
+    /// Reads an encoded specification. The result is not yet checked for sense.
+    ///
+    /// # Errors
+    /// [`InvalidSpec`] with the offset of the field at fault.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidSpec> {
+        let mut r = Reader { bytes, at: 0 };
+        if r.u8()? != VERSION {
+            return Err(InvalidSpec { at: 0 });
+        }
+        let alias = if r.flag()? { Some(r.text()?) } else { None };
+        let tmpdir = r.bytes()?;
+        let count = r.count(8)?;
+        let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
+        let stdin_switch = r.flag()?;
+        let output = OutputSpec {
+            label: r.format()?,
+            merge: r.flag()?,
+            timestamp: r.flag()?,
+            outfile: r.format()?,
+            errfile: r.format()?,
+        };
+        let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
+        let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
+        let universe_size = match r.u64()? {
+            u64::MAX => None,
+            n => Some(u32::try_from(n).map_err(|_| r.invalid())?),
+        };
+        let report_ends = r.flag()?;
+        let trace = r.flag()?;
+        let preload = r.flag()?;
+        let placement = PlacementSpec::decode(&mut r)?;
+        let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
+        let adopted = r.flag()?;
+        let debug = Debug::decode(&mut r)?;
+        let on_crash = OnCrash::decode(&mut r)?;
+        let hold = r.flag()?;
+        let closed = [r.flag()?, r.flag()?, r.flag()?];
+        let niceness = if r.flag()? { Some(r.u8()?.cast_signed()) } else { None };
+        let allow_alone = r.flag()?;
+        let count = r.count(4)?;
+        let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
+        let count = r.count(4)?;
+        if count > MAX_ARGSETS {
+            return Err(r.invalid());
+        }
+        let argsets = (0..count).map(|_| Argset::decode(&mut r)).collect::<Result<_, _>>()?;
+        if r.at != bytes.len() {
+            return Err(r.invalid());
+        }
+        Ok(Self {
+            argsets,
+            environments,
+            alias,
+            tmpdir,
+            stdin: RankSet::from_ranges(stdin),
+            stdin_switch,
+            output,
+            on_failure,
+            timeout,
+            universe_size,
+            report_ends,
+            trace,
+            preload,
+            placement,
+            spawn_policy,
+            adopted,
+            debug,
+            on_crash,
+            hold,
+            closed,
+            niceness,
+            allow_alone,
+        })
+    }
+}
+
+impl PlacementSpec {
+    fn encode(&self, w: &mut Writer) {
+        w.hosts(&self.hosts);
+        w.u32(self.exclude.len());
+        for name in &self.exclude {
+            w.bytes(name.as_bytes());
+        }
+        w.number(self.per_host);
+        w.choice(&RankOrder::ALL, self.order);
+        w.number(self.group);
+        w.flag(self.here_first);
+        w.choice(&Binding::ALL, self.binding);
+        w.flag(self.print_rank_map);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
+        Ok(Self {
+            hosts: r.hosts()?,
+            exclude: {
+                let count = r.count(4)?;
+                (0..count).map(|_| r.text()).collect::<Result<_, _>>()?
+            },
+            per_host: r.number()?,
+            order: r.choice(&RankOrder::ALL)?,
+            group: r.number()?,
+            here_first: r.flag()?,
+            binding: r.choice(&Binding::ALL)?,
+            print_rank_map: r.flag()?,
+        })
+    }
+}
+
+impl Argset {
+    fn encode(&self, w: &mut Writer) {
+        w.u32(self.size as usize);
+        w.bytes(&self.program);
+        w.list(&self.args);
+        w.flag(self.substitute);
+        w.u32(self.environment as usize);
+        w.bytes(&self.directory);
+        w.bytes(&self.search);
+        w.u32(self.umask as usize);
+        w.u32(self.limits.len());
+        for limit in &self.limits {
+            w.u8(limit.resource);
+            w.u64(limit.soft);
+            w.u64(limit.hard);
+        }
+        w.flag(self.hosts.is_some());
+        if let Some(hosts) = &self.hosts {
+            w.hosts(hosts);
+        }
+        w.flag(self.pty.is_some());
+        if let Some((columns, lines)) = self.pty {
+            w.u16(columns);
+            w.u16(lines);
+        }
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
+        Ok(Self {
+            size: r.u32()?,
+            program: r.bytes()?,
+            args: r.list()?,
+            substitute: r.flag()?,
+            environment: r.u32()?,
+            directory: r.bytes()?,
+            search: r.bytes()?,
+            umask: r.u32()?,
+            limits: {
+                let count = r.count(17)?;
+                let limit = |r: &mut Reader<'_>| {
+                    Ok(Limit { resource: r.u8()?, soft: r.u64()?, hard: r.u64()? })
+                };
+                (0..count).map(|_| limit(r)).collect::<Result<_, _>>()?
+            },
+            hosts: if r.flag()? { Some(r.hosts()?) } else { None },
+            pty: if r.flag()? { Some((r.u16()?, r.u16()?)) } else { None },
+        })
+    }
+}
+
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, n: u8) {
+        self.0.push(n);
+    }
+
+    pub(super) fn flag(&mut self, yes: bool) {
+        self.u8(u8::from(yes));
+    }
+
+    fn u16(&mut self, n: u16) {
+        self.0.extend_from_slice(&n.to_be_bytes());
+    }
+
+    /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
+    pub(super) fn u32(&mut self, n: usize) {
+        self.0.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
+    }
+
+    fn u64(&mut self, n: u64) {
+        self.0.extend_from_slice(&n.to_be_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.u32(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn option(&mut self, bytes: Option<&[u8]>) {
+        self.flag(bytes.is_some());
+        if let Some(bytes) = bytes {
+            self.bytes(bytes);
+        }
+    }
+
+    fn list(&mut self, list: &[Bytes]) {
+        self.u32(list.len());
+        for bytes in list {
+            self.bytes(bytes);
+        }
+    }
+
+    fn number(&mut self, number: Option<u32>) {
+        self.flag(number.is_some());
+        if let Some(number) = number {
+            self.u32(number as usize);
+        }
+    }
+
+    /// One of a few, by its place among them.
+    fn choice<T: PartialEq>(&mut self, all: &[T], chosen: T) {
+        let at = all.iter().position(|one| *one == chosen).unwrap_or(0);
+        self.u8(u8::try_from(at).unwrap_or(0));
+    }
+
+    fn hosts(&mut self, hosts: &[HostWish]) {
+        self.u32(hosts.len());
+        for host in hosts {
+            self.bytes(host.name.as_bytes());
+            self.number(host.slots);
+        }
+    }
+}
+
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn invalid(&self) -> InvalidSpec {
+        InvalidSpec { at: self.at }
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], InvalidSpec> {
+        let array = self.bytes[self.at..].first_chunk::<N>().ok_or(self.invalid())?;
+        self.at += N;
+        Ok(*array)
+    }
+
+    fn u8(&mut self) -> Result<u8, InvalidSpec> {
+        self.take::<1>().map(|[n]| n)
+    }
+
+    pub(super) fn flag(&mut self) -> Result<bool, InvalidSpec> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.invalid()),
+        }
+    }
+
+    fn u16(&mut self) -> Result<u16, InvalidSpec> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, InvalidSpec> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, InvalidSpec> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    /// A count of items of at least `each` bytes: never more than the bytes left can hold.
+    pub(super) fn count(&mut self, each: usize) -> Result<usize, InvalidSpec> {
+        let count = self.u32()? as usize;
+        match count.checked_mul(each) {
+            Some(need) if need <= self.bytes.len() - self.at => Ok(count),
+            _ => Err(self.invalid()),
+        }
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Bytes, InvalidSpec> {
+        let length = self.count(1)?;
+        let bytes = self.bytes[self.at..self.at + length].to_vec();
+        self.at += length;
+        Ok(bytes)
+    }
+
+    pub(super) fn option(&mut self) -> Result<Option<Bytes>, InvalidSpec> {
+        if self.flag()? { self.bytes().map(Some) } else { Ok(None) }
+    }
+
+    fn format(&mut self) -> Result<Option<LabelFormat>, InvalidSpec> {
+        match self.option()? {
+            Some(pattern) => LabelFormat::new(&pattern).map(Some).map_err(|_| self.invalid()),
+            None => Ok(None),
+        }
+    }
+
+    fn list(&mut self) -> Result<Vec<Bytes>, InvalidSpec> {
+        let count = self.count(4)?;
+        (0..count).map(|_| self.bytes()).collect()
+    }
+
+    fn text(&mut self) -> Result<String, InvalidSpec> {
+        let bytes = self.bytes()?;
+        String::from_utf8(bytes).map_err(|_| self.invalid())
+    }
+
+    fn number(&mut self) -> Result<Option<u32>, InvalidSpec> {
+        if self.flag()? { self.u32().map(Some) } else { Ok(None) }
+    }
+
+    fn choice<T: Copy>(&mut self, all: &[T]) -> Result<T, InvalidSpec> {
+        let at = usize::from(self.u8()?);
+        all.get(at).copied().ok_or(self.invalid())
+    }
+
+    fn hosts(&mut self) -> Result<Vec<HostWish>, InvalidSpec> {
+        let count = self.count(5)?;
+        (0..count).map(|_| Ok(HostWish { name: self.text()?, slots: self.number()? })).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample(program: Bytes, variable: Bytes, size: u32) -> JobSpec {
+        JobSpec {
+            argsets: vec![Argset {
+                size,
+                program,
+                args: vec![b"a b".to_vec(), Vec::new()],
+                substitute: true,
+                environment: 0,
+                directory: b"/tmp".to_vec(),
+                search: b"/bin:/usr/bin".to_vec(),
+                umask: 0o22,
+                limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
+                hosts: Some(vec![HostWish { name: "h3".into(), slots: None }]),
+                pty: Some((132, 43)),
+            }],
+            environments: vec![vec![variable], vec![]],
+            alias: Some("name".into()),
+            tmpdir: b"/tmp".to_vec(),
+            stdin: "0,3-5".parse().unwrap(),
+            stdin_switch: size > 1,
+            output: OutputSpec {
+                label: Some(LabelFormat::new(b"%r").unwrap()),
+                merge: true,
+                timestamp: false,
+                outfile: None,
+                errfile: Some(LabelFormat::new(b"err.%r").unwrap()),
+            },
+            on_failure: OnFailure::Continue,
+            timeout: Some(Duration::from_secs(3)),
+            universe_size: Some(12),
+            report_ends: true,
+            trace: true,
+            preload: true,
+            placement: PlacementSpec {
+                hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
+                exclude: vec!["h2".into()],
+                per_host: Some(2),
+                order: RankOrder::RoundRobin,
+                group: Some(2),
+                here_first: false,
+                binding: Binding::Slots,
+                print_rank_map: true,
+            },
+            spawn_policy: SpawnPolicy::Pack,
+            adopted: true,
+            debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
+            on_crash: Some(OnCrash { gdb: b"gdb".to_vec(), hold: true }),
+            hold: true,
+            closed: [false, true, false],
+            niceness: Some(-3),
+            allow_alone: true,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_an_encoded_specification_gives_it_back(
+            program in proptest::collection::vec(any::<u8>(), 0..20),
+            variable in proptest::collection::vec(any::<u8>(), 0..20),
+            size in any::<u32>(),
+        ) {
+            let spec = sample(program, variable, size);
+            prop_assert!(JobSpec::decode(&spec.encode()).unwrap() == spec);
+        }
+
+        #[test]
+        fn a_damaged_specification_is_an_error_and_never_a_panic(
+            at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = sample(b"p".to_vec(), b"A=b".to_vec(), 4).encode();
+            let whole = bytes.len();
+            bytes[at.index(whole)] = byte;
+            let _ = JobSpec::decode(&bytes);
+            bytes.truncate(cut.index(whole));
+            prop_assert!(JobSpec::decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_count_larger_than_the_bytes_that_follow_allocates_nothing() {
+        let mut bytes = sample(b"p".to_vec(), b"A=b".to_vec(), 4).encode();
+        bytes.truncate(1);
+        bytes.extend_from_slice(&[0, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(JobSpec::decode(&bytes), Err(InvalidSpec { at: 6 }));
+    }
+}

@@ -1,0 +1,381 @@
+//! How ranks and jobs end, and the exit code of `mpirun` for each way: the one table.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Rank;
+use crate::job::World;
+
+/// Exit codes of `mpirun` that are not a rank's own.
+pub mod exit {
+    /// The job ran longer than `-timeout` allows.
+    pub const TIMED_OUT: u8 = 124;
+    /// The suite itself failed, or refused the request.
+    pub const SUITE: u8 = 125;
+    /// The program was found and cannot be executed.
+    pub const CANNOT_EXECUTE: u8 = 126;
+    /// The program was not found.
+    pub const NOT_FOUND: u8 = 127;
+    /// Added to the number of the signal that killed a rank.
+    pub const SIGNAL_BASE: u8 = 128;
+    /// The reader of our standard output went away: 128 + SIGPIPE, as the shell shows it.
+    pub const OUTPUT_CLOSED: u8 = 141;
+}
+
+/// How one rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RankEnd {
+    /// It exited with this code.
+    Exited(u8),
+    /// This signal killed it.
+    Signaled {
+        /// The signal's number.
+        signal: u8,
+        /// Whether it left a core dump.
+        core: bool,
+    },
+    /// It never ran.
+    NotStarted,
+    /// It ran on a host that was lost: how it ended is not known.
+    Lost,
+}
+
+impl RankEnd {
+    /// The code that a shell would show for this end; 125 for a rank that never ran or was lost.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Signaled { signal, .. } => exit::SIGNAL_BASE.wrapping_add(signal),
+            Self::NotStarted | Self::Lost => exit::SUITE,
+        }
+    }
+}
+
+impl fmt::Display for RankEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Exited(code) => write!(f, "exited with code {code}"),
+            Self::Signaled { signal, core } => {
+                let core = if core { ", core dumped" } else { "" };
+                write!(f, "killed by signal {signal} ({}{core})", signal_name(signal))
+            }
+            Self::NotStarted => f.write_str("was not started"),
+            Self::Lost => f.write_str("was lost with its host"),
+        }
+    }
+}
+
+/// Why a job did not end well: the first thing that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Failure {
+    /// A rank exited with a code other than 0, or was killed.
+    Rank {
+        /// Which rank.
+        rank: Rank,
+        /// How it ended.
+        end: RankEnd,
+    },
+    /// A rank called for the end of the job (`MPI_Abort`).
+    Aborted {
+        /// Which rank.
+        rank: Rank,
+        /// The code it gave, as it gave it.
+        code: i32,
+        /// What it said.
+        message: String,
+    },
+    /// A rank exited with code 0 between PMI init and finalize.
+    NotFinalized {
+        /// Which rank.
+        rank: Rank,
+    },
+    /// A rank ended while others wait for it in a fence.
+    LeftOthersWaiting {
+        /// The rank that left.
+        rank: Rank,
+    },
+    /// All ranks exited with code 0, and none used PMI: to its MPI library each was rank 0 of 1.
+    RanAlone {
+        /// A rank with such a library.
+        rank: Rank,
+        /// The library's file.
+        library: String,
+    },
+    /// The program of a rank cannot be executed.
+    CannotExecute {
+        /// The first rank concerned.
+        rank: Rank,
+        /// Program as the user named it.
+        program: String,
+        /// What is wrong, in the system's words.
+        problem: String,
+        /// Whether it was not found, as opposed to found and not executable.
+        missing: bool,
+    },
+    /// A rank said something on its PMI connection after which it cannot be continued.
+    BrokeProtocol {
+        /// Which rank.
+        rank: Rank,
+        /// What it did.
+        problem: String,
+    },
+    /// The reader of standard output went away.
+    OutputClosed,
+    /// Output could not be written.
+    OutputFailed {
+        /// Which output, and the system's words.
+        problem: String,
+    },
+    /// The job ran longer than allowed.
+    TimedOut {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
+    /// The user interrupted the job, and it had to be ended for that.
+    Interrupted {
+        /// The signal that did it.
+        signal: u8,
+    },
+    /// The job was killed by a request through its daemon.
+    Killed,
+    /// A host of the job is lost: its ranks can be neither reached nor waited for.
+    HostLost {
+        /// Its daemon.
+        host: String,
+        /// How that shows.
+        problem: String,
+    },
+    /// Processes of the job have become another user's. They cannot be killed and run on.
+    LeftRunning {
+        /// Which processes.
+        processes: String,
+    },
+    /// The suite itself failed, or refused.
+    Suite {
+        /// What, where and why.
+        problem: String,
+    },
+    /// One of the others, in a world that the job spawned; its rank is numbered there.
+    InWorld {
+        /// Which world of the job.
+        number: u32,
+        /// What.
+        failure: Box<Self>,
+    },
+}
+
+impl Failure {
+    /// The same of a rank of `world`, which was numbered through the job.
+    pub fn in_world(mut self, world: &World) -> Self {
+        if world.number == 0 {
+            return self;
+        }
+        match &mut self {
+            Self::Rank { rank, .. }
+            | Self::Aborted { rank, .. }
+            | Self::NotFinalized { rank }
+            | Self::LeftOthersWaiting { rank }
+            | Self::RanAlone { rank, .. }
+            | Self::CannotExecute { rank, .. }
+            | Self::BrokeProtocol { rank, .. } => *rank = world.own(*rank),
+            Self::OutputClosed
+            | Self::OutputFailed { .. }
+            | Self::TimedOut { .. }
+            | Self::Interrupted { .. }
+            | Self::Killed
+            | Self::HostLost { .. }
+            | Self::LeftRunning { .. }
+            | Self::Suite { .. }
+            | Self::InWorld { .. } => return self,
+        }
+        Self::InWorld { number: world.number, failure: Box::new(self) }
+    }
+
+    /// The same without its world.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::InWorld { failure, .. } => failure,
+            failure => failure,
+        }
+    }
+
+    /// Whether the text should be preceded by the host concerned.
+    pub fn names_host(&self) -> bool {
+        !matches!(
+            self,
+            Self::OutputClosed
+                | Self::OutputFailed { .. }
+                | Self::TimedOut { .. }
+                | Self::Interrupted { .. }
+                | Self::Killed
+                | Self::HostLost { .. }
+        )
+    }
+
+    /// The exit code of `mpirun`.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Rank { end, .. } => end.code(),
+            Self::Aborted { code, .. } => match code.to_le_bytes()[0] {
+                0 => 1,
+                code => code,
+            },
+            Self::NotFinalized { .. }
+            | Self::LeftOthersWaiting { .. }
+            | Self::RanAlone { .. }
+            | Self::BrokeProtocol { .. } => 1,
+            Self::CannotExecute { missing: true, .. } => exit::NOT_FOUND,
+            Self::CannotExecute { missing: false, .. } => exit::CANNOT_EXECUTE,
+            Self::OutputClosed => exit::OUTPUT_CLOSED,
+            Self::TimedOut { .. } => exit::TIMED_OUT,
+            Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
+            Self::Killed => 137,
+            Self::InWorld { failure, .. } => failure.exit_code(),
+            Self::OutputFailed { .. }
+            | Self::HostLost { .. }
+            | Self::LeftRunning { .. }
+            | Self::Suite { .. } => exit::SUITE,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank { rank, end } => write!(f, "rank {rank}: {end}"),
+            Self::Aborted { rank, code, message } if message.is_empty() => {
+                write!(f, "rank {rank}: aborted the job with code {code}")
+            }
+            Self::Aborted { rank, code, message } => {
+                write!(f, "rank {rank}: aborted the job with code {code}: {message}")
+            }
+            Self::NotFinalized { rank } => write!(
+                f,
+                "rank {rank}: exited with code 0 after MPI_Init without MPI_Finalize; the job was ended"
+            ),
+            Self::LeftOthersWaiting { rank } => {
+                write!(f, "rank {rank}: ended while other ranks wait for it; the job was ended")
+            }
+            Self::RanAlone { rank, library } => write!(
+                f,
+                "rank {rank}: ran alone, as rank 0 of 1, like every rank whose MPI library does not speak PMI \
+                 (Open MPI, {library}). Link the program with MPICH, Intel MPI or MVAPICH, start it with the \
+                 library's own mpirun, or give -allow-alone"
+            ),
+            Self::CannotExecute { program, problem, .. } => {
+                write!(f, "cannot execute \"{program}\": {problem}")
+            }
+            Self::BrokeProtocol { rank, problem } => {
+                write!(f, "rank {rank}: broke the PMI protocol: {problem}; the job was ended")
+            }
+            Self::OutputClosed => f.write_str("the reader of standard output went away"),
+            Self::OutputFailed { problem } | Self::Suite { problem } => f.write_str(problem),
+            Self::TimedOut { limit_ms } => write!(
+                f,
+                "the job ran longer than its limit of {} s and was ended",
+                *limit_ms as f64 / 1000.0
+            ),
+            Self::Interrupted { .. } => f.write_str("the job was interrupted"),
+            Self::Killed => f.write_str("the job was killed on request"),
+            Self::HostLost { host, problem } => {
+                write!(f, "host {host} is lost: {problem}; the job was ended")
+            }
+            Self::LeftRunning { processes } => {
+                write!(f, "cannot kill {processes}; only that user or root can")
+            }
+            Self::InWorld { number, failure } => write!(f, "world {number}: {failure}"),
+        }
+    }
+}
+
+/// What people call a signal.
+fn signal_name(signal: u8) -> &'static str {
+    const NAMES: [&str; 32] = [
+        "none",
+        "Hangup",
+        "Interrupt",
+        "Quit",
+        "Illegal instruction",
+        "Trace trap",
+        "Aborted",
+        "Bus error",
+        "Floating point exception",
+        "Killed",
+        "User signal 1",
+        "Segmentation fault",
+        "User signal 2",
+        "Broken pipe",
+        "Alarm clock",
+        "Terminated",
+        "Stack fault",
+        "Child exited",
+        "Continued",
+        "Stopped",
+        "Stopped by terminal",
+        "Terminal input",
+        "Terminal output",
+        "Urgent I/O",
+        "CPU time limit exceeded",
+        "File size limit exceeded",
+        "Virtual timer expired",
+        "Profiling timer expired",
+        "Window changed",
+        "I/O possible",
+        "Power failure",
+        "Bad system call",
+    ];
+    NAMES.get(usize::from(signal)).copied().unwrap_or("real-time signal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_end_has_its_documented_code() {
+        let rank = Rank(3);
+        let ended = |end| Failure::Rank { rank, end }.exit_code();
+        for code in 1..=255 {
+            assert_eq!(ended(RankEnd::Exited(code)), code);
+        }
+        for signal in 1..=31 {
+            assert_eq!(ended(RankEnd::Signaled { signal, core: false }), 128 + signal);
+        }
+        assert_eq!([RankEnd::NotStarted, RankEnd::Lost].map(ended), [125, 125]);
+        let abort = |code| Failure::Aborted { rank, code, message: String::new() }.exit_code();
+        assert_eq!([abort(7), abort(0), abort(256), abort(-1), abort(257)], [7, 1, 1, 255, 1]);
+        let cannot = |missing| {
+            Failure::CannotExecute { rank, program: "p".into(), problem: "x".into(), missing }
+                .exit_code()
+        };
+        assert_eq!([cannot(true), cannot(false)], [127, 126]);
+        assert_eq!(Failure::NotFinalized { rank }.exit_code(), 1);
+        assert_eq!(Failure::LeftOthersWaiting { rank }.exit_code(), 1);
+        assert_eq!(Failure::RanAlone { rank, library: String::new() }.exit_code(), 1);
+        assert_eq!(Failure::OutputClosed.exit_code(), 141);
+        assert_eq!(Failure::TimedOut { limit_ms: 1 }.exit_code(), 124);
+        assert_eq!(Failure::Suite { problem: String::new() }.exit_code(), 125);
+    }
+
+    #[test]
+    fn a_failure_in_a_spawned_world_names_it_and_has_the_same_code() {
+        let world = World { number: 2, first: Rank(10), size: 3 };
+        let failure = Failure::Rank { rank: Rank(12), end: RankEnd::Exited(3) }.in_world(&world);
+        assert_eq!(failure.to_string(), "world 2: rank 2: exited with code 3");
+        assert_eq!(failure.exit_code(), 3);
+        assert_eq!(Failure::Killed.in_world(&world), Failure::Killed);
+    }
+
+    #[test]
+    fn a_signal_is_told_by_number_and_name() {
+        let end = RankEnd::Signaled { signal: 11, core: true };
+        let failure = Failure::Rank { rank: Rank(2), end };
+        assert_eq!(
+            failure.to_string(),
+            "rank 2: killed by signal 11 (Segmentation fault, core dumped)"
+        );
+    }
+}

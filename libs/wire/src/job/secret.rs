@@ -1,0 +1,124 @@
+//! The secrets of a job: its key and its cookie. The daemon that accepted the job makes them; the daemons of
+//! its hosts and its managers know them. They stand in no log, argument or name.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use zeroize::Zeroizing;
+
+use crate::hex;
+
+/// Bytes of a key of the channel: 256 bits, never less.
+pub const KEY_LENGTH: usize = 32;
+
+/// 32 random bytes under which the managers of one job speak to each other. On the wire 64 hexadecimal
+/// digits, in messages that travel under another key only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobKey(Zeroizing<[u8; KEY_LENGTH]>);
+
+impl JobKey {
+    /// The key of these bytes, which must be random.
+    pub fn from_bytes(bytes: [u8; KEY_LENGTH]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// The bytes, for the channel.
+    pub fn expose(&self) -> &[u8; KEY_LENGTH] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobKey(..)")
+    }
+}
+
+impl Serialize for JobKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = Zeroizing::new(hex::encode(&self.0[..]));
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Zeroizing::new(String::deserialize(deserializer)?);
+        let mut bytes = Zeroizing::new([0; KEY_LENGTH]);
+        hex::decode(&text, &mut bytes[..])
+            .ok_or_else(|| de::Error::custom("a job's key has 64 hexadecimal digits"))?;
+        Ok(Self(bytes))
+    }
+}
+
+/// Bytes of a cookie.
+const COOKIE_LENGTH: usize = 16;
+
+/// 16 random bytes from which the environment of every process of the job is marked, see [`Cookie::at`].
+/// On the wire 32 hexadecimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cookie([u8; COOKIE_LENGTH]);
+
+impl Cookie {
+    /// The cookie of these bytes, which must be random.
+    pub const fn from_bytes(bytes: [u8; COOKIE_LENGTH]) -> Self {
+        Self(bytes)
+    }
+
+    /// What processes carry at `place`. One machine can stand in for several hosts of a job, and the
+    /// leftovers of one place are swept without harm to the others.
+    pub fn at(&self, place: u32) -> String {
+        format!("{}-{place}", hex::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cookie(..)")
+    }
+}
+
+impl Serialize for Cookie {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cookie {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut bytes = [0; COOKIE_LENGTH];
+        hex::decode(&text, &mut bytes)
+            .ok_or_else(|| de::Error::custom("a job's cookie has 32 hexadecimal digits"))?;
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_hexadecimal_differs_by_place_and_does_not_show_itself() {
+        let cookie = Cookie::from_bytes([0x5a; COOKIE_LENGTH]);
+        let json = serde_json::to_string(&cookie).unwrap();
+        assert_eq!(serde_json::from_str::<Cookie>(&json).unwrap(), cookie);
+        assert_eq!(cookie.at(17), format!("{}-17", "5a".repeat(16)));
+        assert_ne!(cookie.at(1), cookie.at(11));
+        assert!(!format!("{cookie:?}").contains("5a"));
+        for bad in ["precious", "../../../../home/alice/precious1", "5a", ""] {
+            assert!(serde_json::from_str::<Cookie>(&format!("\"{bad}\"")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_job_key_reads_back_and_does_not_show_itself() {
+        let key = JobKey::from_bytes([0xa5; KEY_LENGTH]);
+        let json = serde_json::to_string(&key).unwrap();
+        assert_eq!(json, format!("\"{}\"", "a5".repeat(32)));
+        assert_eq!(serde_json::from_str::<JobKey>(&json).unwrap(), key);
+        assert!(!format!("{key:?}").contains("a5"));
+        assert!(serde_json::from_str::<JobKey>("\"a5\"").is_err());
+        assert!(serde_json::from_str::<JobKey>(&format!("\"{}\"", "é".repeat(32))).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! What a root manager says of processes that a rank wants to spawn.
+
+use serde::{Deserialize, Serialize};
+
+use crate::DaemonName;
+use crate::bounded::{at_most, at_most_if_any};
+use crate::job::{
+    HostWish, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, MAX_SHARES, Misfit, check_hosts, check_names,
+};
+
+/// The processes of one spawn, and what its job is like at present.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnWish {
+    /// The programs, in rank order.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
+    pub blocks: Vec<SpawnBlock>,
+    /// How processes are spread, where a block does not say.
+    pub policy: SpawnPolicy,
+    /// The hosts of the job, in this order; none: every member, in ring order. Those that are in the
+    /// ring no more are passed over.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
+    pub hosts: Vec<HostWish>,
+    /// Hosts that get no process.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
+    pub exclude: Vec<String>,
+    /// The host used last by this job, whoever spawned: for the first spawn the one of the last rank.
+    pub last: Option<DaemonName>,
+    /// Processes of this job that live on each host.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+    pub running: Vec<(DaemonName, u32)>,
+    /// Hosts that this job has lost, and that never get a process again.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+    pub lost: Vec<DaemonName>,
+    /// Whether ring order begins with the console's host, and not with the one behind it.
+    pub here_first: bool,
+}
+
+/// One program of a spawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnBlock {
+    /// How many processes.
+    pub size: u32,
+    /// Hosts for this program alone, in this order; none: the job's.
+    #[serde(deserialize_with = "at_most_if_any::<_, _, MAX_HOSTS>")]
+    pub hosts: Option<Vec<HostWish>>,
+    /// How its processes are spread; none: as [`SpawnWish::policy`] says.
+    pub policy: Option<SpawnPolicy>,
+}
+
+/// How spawned processes are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpawnPolicy {
+    /// Each goes to the next host after the one used last.
+    #[default]
+    #[serde(rename = "rr")]
+    RoundRobin,
+    /// Each goes to the host with the fewest processes of the job for each of its CPUs.
+    #[serde(rename = "load")]
+    Load,
+    /// The slots of the host used last are filled, then those of the next.
+    #[serde(rename = "pack")]
+    Pack,
+}
+
+impl SpawnPolicy {
+    /// All, by their number on the wire.
+    pub const ALL: [Self; 3] = [Self::RoundRobin, Self::Load, Self::Pack];
+
+    /// The word for it on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "rr",
+            Self::Load => "load",
+            Self::Pack => "pack",
+        }
+    }
+
+    /// The policy that `name` means.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+}
+
+impl SpawnWish {
+    /// How many processes. Call after [`SpawnWish::check`], which bounds the sum.
+    pub fn size(&self) -> u32 {
+        self.blocks.iter().map(|block| block.size).sum()
+    }
+
+    /// Whether this can be placed, if the hosts exist.
+    ///
+    /// # Errors
+    /// The first [`Misfit`].
+    pub fn check(&self) -> Result<(), Misfit> {
+        if self.blocks.is_empty() {
+            return Err(Misfit::Empty);
+        }
+        if self.blocks.iter().any(|block| block.size == 0) {
+            return Err(Misfit::NoRanks);
+        }
+        let size: u64 = self.blocks.iter().map(|block| u64::from(block.size)).sum();
+        if size > u64::from(MAX_RANKS) {
+            return Err(Misfit::TooManyRanks(size));
+        }
+        check_hosts(&self.hosts)?;
+        check_names(self.exclude.iter().map(String::as_str))?;
+        let own = self.blocks.iter().filter_map(|block| block.hosts.as_deref());
+        own.into_iter().try_for_each(check_hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(blocks: Vec<SpawnBlock>) -> SpawnWish {
+        SpawnWish {
+            blocks,
+            policy: SpawnPolicy::default(),
+            hosts: Vec::new(),
+            exclude: Vec::new(),
+            last: None,
+            running: Vec::new(),
+            lost: Vec::new(),
+            here_first: true,
+        }
+    }
+
+    const fn block(size: u32) -> SpawnBlock {
+        SpawnBlock { size, hosts: None, policy: None }
+    }
+
+    #[test]
+    fn a_wish_is_read_as_it_was_written() {
+        let host = HostWish { name: "h2".to_owned(), slots: Some(4) };
+        let own = SpawnBlock { hosts: Some(vec![host]), policy: Some(SpawnPolicy::Pack), size: 3 };
+        let mut wish = wish(vec![block(1), own]);
+        wish.last = DaemonName::new("h1").ok();
+        wish.running = vec![(DaemonName::new("h1").unwrap(), 2)];
+        let text = serde_json::to_string(&wish).unwrap();
+        assert!(text.contains(r#"{"size":1,"hosts":null,"policy":null}"#), "{text}");
+        assert!(text.contains(r#""policy":"pack""#) && text.contains(r#""policy":"rr""#), "{text}");
+        assert_eq!(serde_json::from_str::<SpawnWish>(&text).unwrap(), wish);
+    }
+
+    #[test]
+    fn a_wish_without_processes_or_with_too_many_is_none() {
+        assert_eq!(wish(Vec::new()).check(), Err(Misfit::Empty));
+        assert_eq!(wish(vec![block(1), block(0)]).check(), Err(Misfit::NoRanks));
+        let all = u64::from(MAX_RANKS) + 1;
+        let too_many = wish(vec![block(MAX_RANKS), block(1)]).check();
+        assert_eq!(too_many, Err(Misfit::TooManyRanks(all)));
+        assert_eq!(wish(vec![block(MAX_RANKS)]).check(), Ok(()));
+        let named = |name: &str| vec![HostWish { name: name.to_owned(), slots: None }];
+        let strange = SpawnBlock { hosts: Some(named("a b")), ..block(1) };
+        assert_eq!(wish(vec![strange]).check(), Err(Misfit::Host("a b".to_owned())));
+    }
+
+    #[test]
+    fn every_policy_is_found_by_its_name() {
+        for policy in SpawnPolicy::ALL {
+            assert_eq!(SpawnPolicy::of_name(policy.name()), Some(policy));
+        }
+        assert_eq!(SpawnPolicy::of_name("RR"), None);
+    }
+}

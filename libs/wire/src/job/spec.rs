@@ -1,0 +1,436 @@
+//! The specification of a job, resolved: nothing in it is looked up again later.
+//!
+//! Paths, arguments and environments are bytes, because that is what the kernel takes; they are never
+//! forced through UTF-8. Whoever receives a specification checks it with [`JobSpec::check`].
+
+use std::time::Duration;
+
+use crate::job::crash::OnCrash;
+use crate::job::debug::Debug;
+use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
+use crate::job::{MAX_HOSTS, SpawnPolicy};
+use crate::{Rank, RankSet};
+
+/// Bytes that need not be text.
+pub type Bytes = Vec<u8>;
+
+/// Most ranks of one job. Beyond any single ring today, and small enough that a table of them is a
+/// few megabytes.
+pub const MAX_RANKS: u32 = 1 << 20;
+
+/// Most argument sets (`:` sections) of one job.
+pub const MAX_ARGSETS: usize = 4096;
+
+/// Most bytes of an encoded specification. The kernel takes at most 6 MiB of arguments and
+/// environment for one program.
+pub const MAX_SPEC: usize = 16 << 20;
+
+/// A whole job. The default one has no programs and no wishes.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct JobSpec {
+    /// The programs, in rank order.
+    pub argsets: Vec<Argset>,
+    /// Environments that argsets refer to, each a list of `NAME=VALUE`.
+    pub environments: Vec<Vec<Bytes>>,
+    /// The user's own name for the job.
+    pub alias: Option<String>,
+    /// Where the job's private directory is made.
+    pub tmpdir: Bytes,
+    /// The ranks that receive standard input.
+    pub stdin: RankSet,
+    /// Whether they can be changed to any others later: then every rank has a pipe.
+    pub stdin_switch: bool,
+    /// What happens to the ranks' output.
+    pub output: OutputSpec,
+    /// What the first failure means.
+    pub on_failure: OnFailure,
+    /// How long the job may run.
+    pub timeout: Option<Duration>,
+    /// What PMI tells about the size of the universe.
+    pub universe_size: Option<u32>,
+    /// Whether the console wants the end of every rank.
+    pub report_ends: bool,
+    /// Whether the programs are brought to hosts that lack them.
+    pub preload: bool,
+    /// Whether the console wants the timeline of the launch.
+    pub trace: bool,
+    /// Where the ranks run.
+    pub placement: PlacementSpec,
+    /// Where processes run that its ranks spawn.
+    pub spawn_policy: SpawnPolicy,
+    /// Whether its one rank is a process that runs already, and was passed with the specification.
+    pub adopted: bool,
+    /// The debugger that the ranks run under.
+    pub debug: Option<Debug>,
+    /// Programs that crash are caught.
+    pub on_crash: Option<OnCrash>,
+    /// Which of the descriptors 0, 1 and 2 the console was started without, see [`JobSpec::closed_in`].
+    pub closed: [bool; 3],
+    /// The niceness of its ranks; none: what the daemon of their host gives them.
+    pub niceness: Option<i8>,
+    /// Whether its ranks may use an MPI library to which each of them is rank 0 of 1.
+    pub allow_alone: bool,
+    /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
+    /// meanwhile.
+    pub hold: bool,
+}
+
+/// One program and the ranks that run it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Argset {
+    /// How many ranks.
+    pub size: u32,
+    /// The program: with a `/` it is a path (relative to `directory`), else it is searched in `search`.
+    pub program: Bytes,
+    /// Its arguments, without the program.
+    pub args: Vec<Bytes>,
+    /// Whether they are patterns with [`ArgumentFormat`]'s fields, which each rank gets filled in.
+    pub substitute: bool,
+    /// Index into [`JobSpec::environments`].
+    pub environment: u32,
+    /// The working directory.
+    pub directory: Bytes,
+    /// Directories to search for the program, in the form of `PATH`.
+    pub search: Bytes,
+    /// The file mode creation mask.
+    pub umask: u32,
+    /// Resource limits.
+    pub limits: Vec<Limit>,
+    /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; none: the job's.
+    pub hosts: Option<Vec<HostWish>>,
+    /// Columns and lines of the terminal that each rank runs on, if they do.
+    pub pty: Option<(u16, u16)>,
+}
+
+/// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Linux' `RLIMIT_` number.
+    pub resource: u8,
+    /// The soft limit.
+    pub soft: u64,
+    /// The hard limit.
+    pub hard: u64,
+}
+
+/// What happens to the ranks' output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputSpec {
+    /// Label in front of each line.
+    pub label: Option<LabelFormat>,
+    /// Join identical lines of several ranks (labels them with the set of ranks).
+    pub merge: bool,
+    /// The time of reading in front of each line.
+    pub timestamp: bool,
+    /// Files for stdout instead of the console's.
+    pub outfile: Option<LabelFormat>,
+    /// Files for stderr instead of the console's.
+    pub errfile: Option<LabelFormat>,
+}
+
+/// What the first failing rank means for the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The job is ended.
+    #[default]
+    End,
+    /// The others go on.
+    Continue,
+}
+
+/// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelFormat(Bytes);
+
+impl LabelFormat {
+    /// The fields that a pattern may name.
+    pub const FIELDS: &'static str = "rhpja%";
+
+    /// Checks a pattern.
+    ///
+    /// # Errors
+    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
+        check_pattern(pattern, Self::FIELDS)?;
+        Ok(Self(pattern.to_vec()))
+    }
+
+    /// The pattern as it was given.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether the pattern names `field`.
+    pub fn names(&self, field: u8) -> bool {
+        self.0.chunks_exact(1).zip(self.0.iter().skip(1)).any(|(a, &b)| a == b"%" && b == field)
+    }
+
+    /// Fills in the fields; `value` gives each one's text.
+    pub fn fill(&self, value: impl FnMut(u8) -> Bytes) -> Bytes {
+        fill_pattern(&self.0, value)
+    }
+}
+
+/// An argument with fields: `%r` rank, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. A process
+/// id is none of them: arguments are there before the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArgumentFormat<'a>(&'a [u8]);
+
+impl<'a> ArgumentFormat<'a> {
+    /// The fields that an argument may name.
+    pub const FIELDS: &'static str = "rhjs%";
+
+    /// Checks an argument.
+    ///
+    /// # Errors
+    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    pub fn new(argument: &'a [u8]) -> Result<Self, Option<char>> {
+        check_pattern(argument, Self::FIELDS).map(|()| Self(argument))
+    }
+
+    /// Fills in the fields; `value` gives each one's text.
+    pub fn fill(self, value: impl FnMut(u8) -> Bytes) -> Bytes {
+        fill_pattern(self.0, value)
+    }
+}
+
+/// That every `%` has one of these letters; else the first that does not, `None` for no letter at all.
+fn check_pattern(pattern: &[u8], fields: &str) -> Result<(), Option<char>> {
+    let mut rest = pattern.iter();
+    while let Some(&b) = rest.next() {
+        if b == b'%' {
+            let field = rest.next().ok_or(None)?;
+            if !fields.as_bytes().contains(field) {
+                return Err(Some(char::from(*field)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fill_pattern(pattern: &[u8], mut value: impl FnMut(u8) -> Bytes) -> Bytes {
+    let mut text = Vec::with_capacity(pattern.len() + 8);
+    let mut rest = pattern.iter();
+    while let Some(&b) = rest.next() {
+        match (b, rest.as_slice().first()) {
+            (b'%', Some(b'%')) => text.push(b'%'),
+            (b'%', Some(&field)) => text.extend_from_slice(&value(field)),
+            _ => {
+                text.push(b);
+                continue;
+            }
+        }
+        rest.next();
+    }
+    text
+}
+
+/// Why a specification that decodes is still not a job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// There is nothing to run.
+    #[error("the job has no program")]
+    Empty,
+    /// An argset, a host or a group of no ranks.
+    #[error("the number of processes must be at least 1")]
+    NoRanks,
+    /// More ranks than [`MAX_RANKS`].
+    #[error("{0} processes are more than the {MAX_RANKS} that a job may have")]
+    TooManyRanks(u64),
+    /// A program, argument, directory or variable with a NUL byte, or an empty program.
+    #[error("{0} is empty or contains a NUL byte")]
+    Text(&'static str),
+    /// An argument is to be filled in, and is no pattern.
+    #[error("argument {0:?} has a % field that there is not")]
+    Argument(String),
+    /// An argset names an environment that is not there.
+    #[error("environment {0} is missing")]
+    Environment(u32),
+    /// The stdin specification names a rank that the job has not.
+    #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
+    StdinRank(Rank, u32),
+    /// Hosts would have to take parts of groups.
+    #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
+    Groups {
+        /// Processes on each host.
+        each: u32,
+        /// Processes of a group.
+        group: u32,
+    },
+    /// A process that runs already cannot be what was asked for.
+    #[error(
+        "a program that runs already is one process, whose input and file cannot be given to it"
+    )]
+    Adopted,
+    /// What is to be attached to is not one process for each rank.
+    #[error("{0} processes to attach to for {1} ranks")]
+    Attach(usize, u32),
+    /// Not the name of a host.
+    #[error("{0:?} is not the name of a host")]
+    Host(String),
+    /// A list of hosts longer than any ring.
+    #[error("{0} hosts are more than the {MAX_HOSTS} that a ring may have")]
+    TooManyHosts(usize),
+}
+
+impl JobSpec {
+    /// The number of ranks. Call after [`JobSpec::check`], which bounds the sum.
+    pub fn size(&self) -> u32 {
+        self.argsets.iter().map(|a| a.size).sum()
+    }
+
+    /// The index of the argset that `rank` belongs to.
+    pub fn argset_of(&self, rank: Rank) -> usize {
+        let mut end = 0;
+        self.argsets
+            .iter()
+            .position(|a| {
+                end += a.size;
+                rank.0 < end
+            })
+            .unwrap_or(0)
+    }
+
+    /// Which of the descriptors 0, 1 and 2 are closed in ranks of `argset`, which receive standard input or not: those
+    /// that the console was started without, unless the rank has a terminal, a file or a debugger in their place.
+    pub fn closed_in(&self, argset: &Argset, receives: bool) -> [bool; 3] {
+        let [input, out, err] = self.closed;
+        let shares = self.debug.is_none() && argset.pty.is_none();
+        [
+            shares && input && receives && !self.stdin_switch,
+            shares && out && self.output.outfile.is_none(),
+            shares && err && self.output.errfile.is_none(),
+        ]
+    }
+
+    /// Whether this is a job that can be tried.
+    ///
+    /// # Errors
+    /// The first [`Misfit`].
+    pub fn check(&self) -> Result<(), Misfit> {
+        if self.argsets.is_empty() {
+            return Err(Misfit::Empty);
+        }
+        let size: u64 = self.argsets.iter().map(|a| u64::from(a.size)).sum();
+        if size > u64::from(MAX_RANKS) {
+            return Err(Misfit::TooManyRanks(size));
+        }
+        let text = |what, bytes: &[u8]| match bytes.contains(&0) || bytes.is_empty() {
+            true => Err(Misfit::Text(what)),
+            false => Ok(()),
+        };
+        for argset in &self.argsets {
+            if argset.size == 0 {
+                return Err(Misfit::NoRanks);
+            }
+            text("the program", &argset.program)?;
+            text("the working directory", &argset.directory)?;
+            if argset.args.iter().any(|a| a.contains(&0)) || argset.search.contains(&0) {
+                return Err(Misfit::Text("an argument"));
+            }
+            let is_wrong = |arg: &&Bytes| argset.substitute && ArgumentFormat::new(arg).is_err();
+            if let Some(arg) = argset.args.iter().find(is_wrong) {
+                return Err(Misfit::Argument(String::from_utf8_lossy(arg).into_owned()));
+            }
+            if argset.environment as usize >= self.environments.len() {
+                return Err(Misfit::Environment(argset.environment));
+            }
+            check_hosts(argset.hosts.as_deref().unwrap_or_default())?;
+        }
+        self.placement.check()?;
+        if self.environments.iter().flatten().any(|variable| variable.contains(&0)) {
+            return Err(Misfit::Text("an environment variable"));
+        }
+        text("the directory for temporary files", &self.tmpdir)?;
+        let size = self.size();
+        let is_fed = self.stdin.greatest().is_some() || self.stdin_switch;
+        if self.adopted && (size != 1 || is_fed || self.preload) {
+            return Err(Misfit::Adopted);
+        }
+        let attached = self.debug.as_ref().map_or(0, |debug| debug.attach.len());
+        let one_each = self.argsets.len() == size as usize;
+        if attached != 0 && (attached != size as usize || !one_each) {
+            return Err(Misfit::Attach(attached, size));
+        }
+        match self.stdin.greatest() {
+            Some(rank) if rank.0 >= size => Err(Misfit::StdinRank(rank, size)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for JobSpec {
+    /// Shows the shape only: arguments and environment may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobSpec")
+            .field("argsets", &self.argsets)
+            .field("environments", &self.environments.len())
+            .field("alias", &self.alias)
+            .field("spawn_policy", &self.spawn_policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Argset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Argset")
+            .field("size", &self.size)
+            .field("program", &String::from_utf8_lossy(&self.program))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fills_its_fields_and_keeps_the_rest() {
+        let format = LabelFormat::new(b"100%% %r@%h").unwrap();
+        let text = format.fill(|f| if f == b'r' { b"7".to_vec() } else { b"h1".to_vec() });
+        assert_eq!(text, b"100% 7@h1");
+        assert!(format.names(b'r') && !format.names(b'p'));
+    }
+
+    #[test]
+    fn what_the_console_has_not_is_closed_in_ranks_that_have_nothing_in_its_place() {
+        let argset = || Argset {
+            size: 1,
+            program: b"p".to_vec(),
+            args: Vec::new(),
+            substitute: false,
+            environment: 0,
+            directory: b"/".to_vec(),
+            search: Vec::new(),
+            umask: 0,
+            limits: Vec::new(),
+            hosts: None,
+            pty: None,
+        };
+        let closed = JobSpec { closed: [true; 3], ..JobSpec::default() };
+        assert_eq!(JobSpec::default().closed_in(&argset(), true), [false; 3]);
+        assert_eq!(closed.closed_in(&argset(), true), [true; 3]);
+        assert_eq!(closed.closed_in(&argset(), false), [false, true, true]);
+        let on_terminal = Argset { pty: Some((80, 24)), ..argset() };
+        assert_eq!(closed.closed_in(&on_terminal, true), [false; 3]);
+        let mut other = JobSpec { stdin_switch: true, ..closed };
+        other.output.errfile = LabelFormat::new(b"err").ok();
+        assert_eq!(other.closed_in(&argset(), true), [false, true, false]);
+        other.debug = Some(Debug { gdb: b"gdb".to_vec(), attach: Vec::new() });
+        assert_eq!(other.closed_in(&argset(), true), [false; 3]);
+    }
+
+    #[test]
+    fn an_unknown_field_of_a_pattern_is_named() {
+        assert_eq!(LabelFormat::new(b"%r %x"), Err(Some('x')));
+        assert_eq!(LabelFormat::new(b"%"), Err(None));
+    }
+
+    #[test]
+    fn an_argument_has_fields_of_its_own() {
+        let format = ArgumentFormat::new(b"out.%r-of-%s%%").unwrap();
+        assert_eq!(format.fill(|field| vec![field]), b"out.r-of-s%");
+        assert_eq!(ArgumentFormat::new(b"%p"), Err(Some('p')));
+        assert_eq!(ArgumentFormat::new(b"100%"), Err(None));
+    }
+}

@@ -1,0 +1,40 @@
+//! Ids, frames and messages of the suite, and what a job is: data alone.
+//!
+//! **Purpose.** Everything that two programs of the suite, or two machines of one program, exchange has its type
+//! here, with its encoding and its bounds. PROTOCOL.md describes the same for people.
+//!
+//! **Users.** Every other crate of the suite but `mpd-machine` and the crates of PMI.
+//!
+//! **Must not know.** Decisions: what is done with a message stands in the crate of the machine that takes it.
+//! Time, descriptors and keys of the channel are unknown here as well.
+//!
+//! | item | subject |
+//! |---|---|
+//! | [`JobId`], [`Rank`], [`RankSet`] | names of jobs and ranks |
+//! | [`DaemonName`], [`Instance`], [`Address`], [`Record`] | names of daemons, and what the ring records of each |
+//! | [`names`] | published names, and their keys |
+//! | [`frame`] | bytes to frames on every stream of the suite |
+//! | [`message`] | the typed messages, one enum per channel and direction |
+//! | [`job`] | a job: its specification, its hosts, the end of its ranks, its exit code |
+//! | [`bounded`], [`hex`], [`digest`] | encodings that several messages share |
+#![forbid(unsafe_code)]
+
+pub mod bounded;
+pub mod digest;
+pub mod frame;
+pub mod hex;
+mod id;
+pub mod job;
+mod member;
+pub mod message;
+pub mod names;
+mod rankset;
+mod stream;
+
+pub use id::{InvalidJobId, JobId, MAX_DAEMON_NAME, Rank, console_of, is_daemon_name};
+pub use member::{
+    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_MEMBERS, Record,
+    Seat, Standing,
+};
+pub use rankset::{InvalidRankSet, RankSet};
+pub use stream::Stream;

@@ -1,0 +1,38 @@
+//! The typed messages, one enum per channel and direction. PROTOCOL.md tells who says what when.
+//!
+//! All are externally tagged and refuse unknown fields. Names of variants are what stands on the wire.
+
+mod console;
+mod greeting;
+mod jobs;
+mod manager;
+mod order;
+mod ring;
+mod top;
+mod trace;
+mod tree;
+mod world;
+
+pub use console::{
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberView, Published,
+    RingRequest, RingView, Word,
+};
+pub use greeting::{Greeting, MAX_GREETING};
+pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
+pub use manager::{ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob};
+pub use order::{InvalidTmpdir, Launch, Order, OrderAnswer};
+pub use ring::{
+    Answer, Gathered, InvalidPayload, LIST_CHUNK, Lap, Naming, Payload, RingMessage, Scatter,
+    ScatterId,
+};
+pub use top::{HostTop, HostUse, RankUse, RunUse};
+pub use trace::{Exchange, MAX_SPANS, Phase, Span};
+pub use tree::{
+    Class, Down, MAX_LISTED, MAX_PRELOADS, MAX_TEXT, MAX_TREE_FRAME, Preload, TREE_WINDOW,
+    TreeKind, Up,
+};
+pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
+
+/// Version of all messages between programs of one host. A console and a daemon of different
+/// versions refuse each other with a text.
+pub const VERSION: u32 = 6;

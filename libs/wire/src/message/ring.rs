@@ -1,0 +1,254 @@
+//! Between daemons, on every link of the ring. Who says what when stands in PROTOCOL.md.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+use crate::names::Sheet;
+use crate::{DaemonName, Instance, MAX_MEMBERS, Record, Seat};
+
+/// Most records in one message: so many of the largest fit a frame.
+pub const LIST_CHUNK: usize = 128;
+/// Most names in a lap: one that has lost its origin goes round twice.
+const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
+
+/// Daemon to daemon, either direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RingMessage {
+    /// Still here, and this is what the list amounts to.
+    Pulse {
+        /// Digest of the sender's list.
+        digest: u64,
+    },
+    /// A part of the sender's whole list.
+    List {
+        /// At most [`crate::message::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
+        records: Vec<Record>,
+    },
+    /// Records that changed.
+    Update {
+        /// At most [`crate::message::LIST_CHUNK`] records.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
+        records: Vec<Record>,
+    },
+    /// What daemons have published: all of it behind the last [`RingMessage::List`], else what changed.
+    Names {
+        /// Together at most [`crate::names::MAX_SHEET`] bytes of words.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+        sheets: Vec<Sheet>,
+    },
+    /// Act on this, and carry it to your share of the ring.
+    Scatter(Scatter),
+    /// What came back from a share of the ring.
+    Gathered(Gathered),
+    /// Hand this on to your rhs; the origin takes it off the ring.
+    Lap(Lap),
+}
+
+/// Names a scatter for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScatterId {
+    /// The daemon that began it.
+    pub origin: Instance,
+    /// Counted by that daemon from 1.
+    pub sequence: u64,
+}
+
+/// A message to a range of the ring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scatter {
+    /// Acted on once by each member.
+    pub id: ScatterId,
+    /// 0 at first; each re-send counts one up.
+    pub round: u32,
+    /// The receiver's seat as the sender knows it: its share begins behind.
+    pub after: Seat,
+    /// Where its share ends, exclusive.
+    pub until: Seat,
+    /// Those who shall act and answer; empty means everybody.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+    pub only: Vec<DaemonName>,
+    /// Forwarding steps so far, this one included.
+    pub hops: u32,
+    /// How long the receiver may wait for its share to answer.
+    pub patience_ms: u32,
+    /// What to act on; opaque to the ring. Empty if `naming` is there.
+    pub payload: Payload,
+    /// May this name be its owner's? Answered by the ring machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub naming: Option<Box<Naming>>,
+}
+
+/// A name that a daemon wants to publish, and all that it has published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Naming {
+    /// The name.
+    pub name: String,
+    /// The owner's sheet, the name on it.
+    pub sheet: Sheet,
+}
+
+/// The answers of a share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gathered {
+    /// Of this scatter.
+    pub id: ScatterId,
+    /// Of this round.
+    pub round: u32,
+    /// Who answered what.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+    pub answers: Vec<Answer>,
+    /// Who could not be reached or did not answer in time.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
+    pub lost: Vec<DaemonName>,
+    /// The most forwarding steps that anybody of the share was away from the origin.
+    pub depth: u32,
+}
+
+/// One member's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Who.
+    pub name: DaemonName,
+    /// What; opaque to the ring.
+    pub answer: Payload,
+}
+
+/// A message once round the ring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lap {
+    /// The daemon that sent it off.
+    pub origin: Instance,
+    /// Counted by that daemon from 1.
+    pub sequence: u64,
+    /// Forwarding steps so far, this one included.
+    pub hops: u32,
+    /// Whether members write their names down.
+    pub trace: bool,
+    /// The names so far.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_LAP_NAMES>")]
+    pub names: Vec<DaemonName>,
+}
+
+/// Opaque bytes, in base 64 on the wire. Cheap to copy.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Payload(Arc<[u8]>);
+
+impl Payload {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Payload {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// The text is not base 64.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not base 64")]
+pub struct InvalidPayload;
+
+impl From<Payload> for String {
+    fn from(payload: Payload) -> Self {
+        let mut text = Self::with_capacity(payload.0.len().div_ceil(3) * 4);
+        for chunk in payload.0.chunks(3) {
+            let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
+            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+            for i in 0..4 {
+                if i <= chunk.len() {
+                    text.push(char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]));
+                } else {
+                    text.push('=');
+                }
+            }
+        }
+        text
+    }
+}
+
+impl TryFrom<String> for Payload {
+    type Error = InvalidPayload;
+    fn try_from(text: String) -> Result<Self, InvalidPayload> {
+        let text = text.as_bytes();
+        if !text.len().is_multiple_of(4) {
+            return Err(InvalidPayload);
+        }
+        let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+        let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+        for chunk in digits.chunks(4) {
+            let mut bits = 0;
+            for i in 0..4 {
+                bits = bits << 6 | chunk.get(i).map_or(Ok(0), |&digit| value(digit))?;
+            }
+            let [_, whole @ ..] = bits.to_be_bytes();
+            let used = chunk.len() * 6 / 8;
+            if whole[used..].iter().any(|&b| b != 0) {
+                return Err(InvalidPayload);
+            }
+            bytes.extend_from_slice(&whole[..used]);
+        }
+        Ok(Self(bytes.into()))
+    }
+}
+
+fn value(digit: u8) -> Result<u32, InvalidPayload> {
+    match digit {
+        b'A'..=b'Z' => Ok(u32::from(digit - b'A')),
+        b'a'..=b'z' => Ok(u32::from(digit - b'a') + 26),
+        b'0'..=b'9' => Ok(u32::from(digit - b'0') + 52),
+        b'+' => Ok(62),
+        b'/' => Ok(63),
+        _ => Err(InvalidPayload),
+    }
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn base_64_is_the_usual_one_and_nothing_else_is_read() {
+        let text = |bytes: &[u8]| String::from(Payload::from(bytes));
+        assert_eq!(text(b""), "");
+        assert_eq!(text(b"f"), "Zg==");
+        assert_eq!(text(b"fo"), "Zm8=");
+        assert_eq!(text(b"foobar"), "Zm9vYmFy");
+        for bad in ["Z", "Zg=", "Zh==", "Z===", "====", "Zg==Zg==", "Zm9 "] {
+            assert_eq!(Payload::try_from(bad.to_owned()), Err(InvalidPayload), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_payload_reads_back_what_it_prints(bytes: Vec<u8>) {
+            let payload = Payload::from(bytes.as_slice());
+            let text = String::from(payload.clone());
+            prop_assert_eq!(Payload::try_from(text), Ok(payload));
+        }
+    }
+}
