@@ -461,7 +461,7 @@ impl Membership {
         for (token, manager) in self.net.seekers() {
             let Some((job, key)) = hands.jobs.find_manager(manager) else { continue };
             if let Some((hello, link)) =
-                self.net.pass_on(hands.registry, token, &mpd_channel::key::Key::from(&key))
+                self.net.pass_on(hands.registry, token, &mpd_channel::Key::from(key))
             {
                 let order = ManagerOrder::Link { hello };
                 self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
