@@ -91,7 +91,7 @@ pub enum Input {
     /// A console wants this daemon to leave.
     Leave,
     /// The addresses under which others reach this daemon, the best first, at most
-    /// [`MAX_ADDRESSES`]. If they are not those of its record, it is told to all. None at all
+    /// [`MAX_ADDRESSES`](mpd_wire::MAX_ADDRESSES). If they are not those of its record, it is told to all. None at all
     /// changes nothing.
     Readdress(Vec<Address>),
     /// Whether this daemon is draining: to get new processes only where it is named. Told to all.

@@ -33,7 +33,7 @@ impl Frame {
         )
     }
 
-    /// A word to the manager above. Its texts have at most [`MAX_TEXT`] bytes and its lists
+    /// A word to the manager above. Its texts have at most [`MAX_TEXT`](mpd_wire::message::MAX_TEXT) bytes and its lists
     /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries, else it does not fit: the caller's bug.
     pub fn up(word: &Up) -> Self {
         Self::word(if is_of_fences(word) { TreeKind::Fence } else { TreeKind::Control }, word)

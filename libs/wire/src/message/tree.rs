@@ -71,9 +71,9 @@ pub enum TreeKind {
     /// Keys and values that were put since the last fence, behind the first rank of the world as four
     /// bytes, big-endian.
     Keys,
-    /// Output of this stream: [`mpd_stdio::record::Item`]s.
+    /// Output of this stream: `mpd_stdio::record::Item`s.
     Output(Stream),
-    /// Standard input: [`mpd_stdio::input::Stdin`].
+    /// Standard input: `mpd_stdio::input::Stdin`.
     Stdin,
     /// A piece of the encoded specification.
     Spec,
