@@ -9,9 +9,6 @@ use crate::manager::job::{Job, Phase};
 use mpd_wire::message::{Down, MAX_DEBUG_LINE};
 use mpd_wire::{Rank, RankSet};
 
-/// What stops a program whose debugger was asked by nobody: a command that no console gives a number.
-pub(super) const INTERRUPT: &str = "0 interrupt";
-
 /// Ranges of ranks in one word: with the longest line it fits a frame of a job link.
 const MAX_RANGES: usize = 1000;
 

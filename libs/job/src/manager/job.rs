@@ -28,6 +28,9 @@ use mpd_wire::job::{Failure, OnFailure, RankEnd, Shares};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
+/// What stops a program at a moment when no console has asked for it: a command with a number that no console gives.
+const INTERRUPT: &str = "0 interrupt";
+
 pub(super) const SIGHUP: u8 = 1;
 pub(super) const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
@@ -171,7 +174,7 @@ impl Job {
             Up::Aborted { rank, code, message } if self.debugged => {
                 self.tell(Output::TellNotice(Failure::Aborted { rank, code, message }.to_string()));
                 // A library waits to be killed now, or even goes on: it stands where it aborted.
-                self.debug([rank].into_iter().collect(), super::debug::INTERRUPT.to_owned());
+                self.debug([rank].into_iter().collect(), INTERRUPT.to_owned());
             }
             Up::BrokeProtocol { rank, problem } if self.debugged => {
                 self.tell(Output::TellNotice(Failure::BrokeProtocol { rank, problem }.to_string()));

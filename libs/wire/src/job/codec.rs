@@ -6,24 +6,16 @@
 use std::time::Duration;
 
 use crate::RankSet;
-use crate::job::SpawnPolicy;
+use crate::job::bounds::MAX_ARGSETS;
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
-use crate::job::spec::{
-    Argset, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, OnFailure, OutputSpec,
-};
+use crate::job::fields::{InvalidSpec, Reader, Writer};
+use crate::job::spawn::SpawnPolicy;
+use crate::job::spec::{Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 
 /// Format number, first byte of every encoded specification.
 const VERSION: u8 = 9;
-
-/// The bytes are not a job specification of this version.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("malformed job specification at byte {at}")]
-pub struct InvalidSpec {
-    /// Offset of the field that does not fit.
-    pub at: usize,
-}
 
 impl JobSpec {
     /// The specification as bytes.
@@ -77,7 +69,7 @@ impl JobSpec {
     /// # Errors
     /// [`InvalidSpec`] with the offset of the field at fault.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidSpec> {
-        let mut r = Reader { bytes, at: 0 };
+        let mut r = Reader::new(bytes);
         if r.u8()? != VERSION {
             return Err(InvalidSpec { at: 0 });
         }
@@ -118,7 +110,7 @@ impl JobSpec {
             return Err(r.invalid());
         }
         let argsets = (0..count).map(|_| Argset::decode(&mut r)).collect::<Result<_, _>>()?;
-        if r.at != bytes.len() {
+        if !r.is_done() {
             return Err(r.invalid());
         }
         Ok(Self {
@@ -230,62 +222,7 @@ impl Argset {
     }
 }
 
-pub(super) struct Writer(Vec<u8>);
-
 impl Writer {
-    fn u8(&mut self, n: u8) {
-        self.0.push(n);
-    }
-
-    pub(super) fn flag(&mut self, yes: bool) {
-        self.u8(u8::from(yes));
-    }
-
-    fn u16(&mut self, n: u16) {
-        self.0.extend_from_slice(&n.to_be_bytes());
-    }
-
-    /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
-    pub(super) fn u32(&mut self, n: usize) {
-        self.0.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
-    }
-
-    fn u64(&mut self, n: u64) {
-        self.0.extend_from_slice(&n.to_be_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.u32(bytes.len());
-        self.0.extend_from_slice(bytes);
-    }
-
-    pub(super) fn option(&mut self, bytes: Option<&[u8]>) {
-        self.flag(bytes.is_some());
-        if let Some(bytes) = bytes {
-            self.bytes(bytes);
-        }
-    }
-
-    fn list(&mut self, list: &[Bytes]) {
-        self.u32(list.len());
-        for bytes in list {
-            self.bytes(bytes);
-        }
-    }
-
-    fn number(&mut self, number: Option<u32>) {
-        self.flag(number.is_some());
-        if let Some(number) = number {
-            self.u32(number as usize);
-        }
-    }
-
-    /// One of a few, by its place among them.
-    fn choice<T: PartialEq>(&mut self, all: &[T], chosen: T) {
-        let at = all.iter().position(|one| *one == chosen).unwrap_or(0);
-        self.u8(u8::try_from(at).unwrap_or(0));
-    }
-
     fn hosts(&mut self, hosts: &[HostWish]) {
         self.u32(hosts.len());
         for host in hosts {
@@ -295,90 +232,12 @@ impl Writer {
     }
 }
 
-pub(super) struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
 impl Reader<'_> {
-    fn invalid(&self) -> InvalidSpec {
-        InvalidSpec { at: self.at }
-    }
-
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], InvalidSpec> {
-        let array = self.bytes[self.at..].first_chunk::<N>().ok_or(self.invalid())?;
-        self.at += N;
-        Ok(*array)
-    }
-
-    fn u8(&mut self) -> Result<u8, InvalidSpec> {
-        self.take::<1>().map(|[n]| n)
-    }
-
-    pub(super) fn flag(&mut self) -> Result<bool, InvalidSpec> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(self.invalid()),
-        }
-    }
-
-    fn u16(&mut self) -> Result<u16, InvalidSpec> {
-        self.take().map(u16::from_be_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32, InvalidSpec> {
-        self.take().map(u32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, InvalidSpec> {
-        self.take().map(u64::from_be_bytes)
-    }
-
-    /// A count of items of at least `each` bytes: never more than the bytes left can hold.
-    pub(super) fn count(&mut self, each: usize) -> Result<usize, InvalidSpec> {
-        let count = self.u32()? as usize;
-        match count.checked_mul(each) {
-            Some(need) if need <= self.bytes.len() - self.at => Ok(count),
-            _ => Err(self.invalid()),
-        }
-    }
-
-    pub(super) fn bytes(&mut self) -> Result<Bytes, InvalidSpec> {
-        let length = self.count(1)?;
-        let bytes = self.bytes[self.at..self.at + length].to_vec();
-        self.at += length;
-        Ok(bytes)
-    }
-
-    pub(super) fn option(&mut self) -> Result<Option<Bytes>, InvalidSpec> {
-        if self.flag()? { self.bytes().map(Some) } else { Ok(None) }
-    }
-
     fn format(&mut self) -> Result<Option<LabelFormat>, InvalidSpec> {
         match self.option()? {
             Some(pattern) => LabelFormat::new(&pattern).map(Some).map_err(|_| self.invalid()),
             None => Ok(None),
         }
-    }
-
-    fn list(&mut self) -> Result<Vec<Bytes>, InvalidSpec> {
-        let count = self.count(4)?;
-        (0..count).map(|_| self.bytes()).collect()
-    }
-
-    fn text(&mut self) -> Result<String, InvalidSpec> {
-        let bytes = self.bytes()?;
-        String::from_utf8(bytes).map_err(|_| self.invalid())
-    }
-
-    fn number(&mut self) -> Result<Option<u32>, InvalidSpec> {
-        if self.flag()? { self.u32().map(Some) } else { Ok(None) }
-    }
-
-    fn choice<T: Copy>(&mut self, all: &[T]) -> Result<T, InvalidSpec> {
-        let at = usize::from(self.u8()?);
-        all.get(at).copied().ok_or(self.invalid())
     }
 
     fn hosts(&mut self) -> Result<Vec<HostWish>, InvalidSpec> {
@@ -392,6 +251,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::bounds::Bytes;
 
     fn sample(program: Bytes, variable: Bytes, size: u32) -> JobSpec {
         JobSpec {

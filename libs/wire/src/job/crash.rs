@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::codec::{InvalidSpec, Reader, Writer};
-use crate::job::spec::Bytes;
+use crate::job::bounds::Bytes;
+use crate::job::fields::{InvalidSpec, Reader, Writer};
 
 /// Most stacks of one crash: however they are escaped, the word about it fits a frame of a job link.
 pub const MAX_STACKS: usize = 8;

@@ -1,7 +1,7 @@
 //! A job that is debugged: each rank's program runs under a debugger.
 
-use crate::job::codec::{InvalidSpec, Reader, Writer};
-use crate::job::spec::Bytes;
+use crate::job::bounds::Bytes;
+use crate::job::fields::{InvalidSpec, Reader, Writer};
 
 /// Under which debugger the ranks run, and what it attaches to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::job::World;
+use crate::job::world::World;
 
 /// Exit codes of `mpirun` that are not a rank's own.
 pub mod exit {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::job::JobSpec;
+use crate::job::spec::JobSpec;
 
 /// The largest `key_t` that is no negative number.
 const LARGEST: u32 = i32::MAX as u32;

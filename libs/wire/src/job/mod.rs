@@ -1,11 +1,13 @@
 //! What a job is: its specification, who runs what of it, how its ranks ended, and what that means for
 //! `mpirun`.
 
+mod bounds;
 mod codec;
 mod crash;
 mod debug;
 mod digest;
 mod failure;
+mod fields;
 mod group;
 mod notice;
 mod secret;
@@ -15,20 +17,17 @@ mod spec;
 mod wish;
 mod world;
 
-pub use codec::InvalidSpec;
+pub use bounds::{Bytes, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, MAX_SPEC, Misfit};
 pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
 pub use digest::Digest;
 pub use failure::{Failure, RankEnd, exit};
+pub use fields::InvalidSpec;
 pub use group::{Group, GroupKey, group_of};
 pub use notice::Notice;
 pub use secret::{Cookie, JobKey, KEY_LENGTH};
 pub use share::{FAN_OUT, InvalidShares, MAX_SHARES, Share, Shares};
 pub use spawn::{SpawnBlock, SpawnPolicy, SpawnWish};
-pub use spec::{
-    Argset, ArgumentFormat, Bytes, JobSpec, LabelFormat, Limit, MAX_ARGSETS, MAX_RANKS, MAX_SPEC,
-    Misfit, OnFailure, OutputSpec,
-};
-pub use wish::{Binding, HostWish, MAX_HOSTS, PlacementSpec, RankOrder};
-pub(crate) use wish::{check_hosts, check_names};
+pub use spec::{Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
+pub use wish::{Binding, HostWish, PlacementSpec, RankOrder};
 pub use world::{MAX_RANKS_EVER, Parts, SpawnOutcome, World};

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::DaemonName;
 use crate::bounded::{at_most, at_most_if_any};
-use crate::job::{
-    HostWish, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, MAX_SHARES, Misfit, check_hosts, check_names,
-};
+use crate::job::bounds::{MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, Misfit};
+use crate::job::share::MAX_SHARES;
+use crate::job::wish::{HostWish, check_hosts, check_names};
 
 /// The processes of one spawn, and what its job is like at present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

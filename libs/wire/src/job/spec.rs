@@ -5,25 +5,12 @@
 
 use std::time::Duration;
 
+use crate::job::bounds::{Bytes, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
+use crate::job::spawn::SpawnPolicy;
 use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
-use crate::job::{MAX_HOSTS, SpawnPolicy};
 use crate::{Rank, RankSet};
-
-/// Bytes that need not be text.
-pub type Bytes = Vec<u8>;
-
-/// Most ranks of one job. Beyond any single ring today, and small enough that a table of them is a
-/// few megabytes.
-pub const MAX_RANKS: u32 = 1 << 20;
-
-/// Most argument sets (`:` sections) of one job.
-pub const MAX_ARGSETS: usize = 4096;
-
-/// Most bytes of an encoded specification. The kernel takes at most 6 MiB of arguments and
-/// environment for one program.
-pub const MAX_SPEC: usize = 16 << 20;
 
 /// A whole job. The default one has no programs and no wishes.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -223,54 +210,6 @@ fn fill_pattern(pattern: &[u8], mut value: impl FnMut(u8) -> Bytes) -> Bytes {
         rest.next();
     }
     text
-}
-
-/// Why a specification that decodes is still not a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
-    /// There is nothing to run.
-    #[error("the job has no program")]
-    Empty,
-    /// An argset, a host or a group of no ranks.
-    #[error("the number of processes must be at least 1")]
-    NoRanks,
-    /// More ranks than [`MAX_RANKS`].
-    #[error("{0} processes are more than the {MAX_RANKS} that a job may have")]
-    TooManyRanks(u64),
-    /// A program, argument, directory or variable with a NUL byte, or an empty program.
-    #[error("{0} is empty or contains a NUL byte")]
-    Text(&'static str),
-    /// An argument is to be filled in, and is no pattern.
-    #[error("argument {0:?} has a % field that there is not")]
-    Argument(String),
-    /// An argset names an environment that is not there.
-    #[error("environment {0} is missing")]
-    Environment(u32),
-    /// The stdin specification names a rank that the job has not.
-    #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
-    StdinRank(Rank, u32),
-    /// Hosts would have to take parts of groups.
-    #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
-    Groups {
-        /// Processes on each host.
-        each: u32,
-        /// Processes of a group.
-        group: u32,
-    },
-    /// A process that runs already cannot be what was asked for.
-    #[error(
-        "a program that runs already is one process, whose input and file cannot be given to it"
-    )]
-    Adopted,
-    /// What is to be attached to is not one process for each rank.
-    #[error("{0} processes to attach to for {1} ranks")]
-    Attach(usize, u32),
-    /// Not the name of a host.
-    #[error("{0:?} is not the name of a host")]
-    Host(String),
-    /// A list of hosts longer than any ring.
-    #[error("{0} hosts are more than the {MAX_HOSTS} that a ring may have")]
-    TooManyHosts(usize),
 }
 
 impl JobSpec {

@@ -3,11 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::spec::Misfit;
-use crate::{MAX_MEMBERS, is_daemon_name};
-
-/// Most hosts in a list: as many as a ring has members.
-pub const MAX_HOSTS: usize = MAX_MEMBERS;
+use crate::is_daemon_name;
+use crate::job::bounds::{MAX_HOSTS, Misfit};
 
 /// Where the ranks of a job run, as far as the user says.
 #[derive(Clone, Debug, PartialEq, Eq)]
