@@ -1,17 +1,20 @@
 //! All managers of a job, with links, processes and ranks that only pretend. Messages of a link arrive
 //! in order; everything else happens in whatever order a seed says.
 
+mod perform;
+mod worlds;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_job::manager::{Config, Input, Manager, Output, WorldPlan};
+use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
-use mpd_wire::job::{Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World};
+use mpd_wire::job::{Failure, OnFailure, RankEnd, Shares, SpawnOutcome};
 use mpd_wire::message::{Down, Up};
-use mpd_wire::{DaemonName, Instance, Rank, RankSet};
+use mpd_wire::{DaemonName, Rank, RankSet};
 
 use mpd_tests::random::Random;
 
-use super::{SIGHUP, SIGINT, SIGKILL, SIGTERM, name, shares};
+use super::{SIGKILL, name, shares};
 
 /// What a process was told to do and has not done yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -604,221 +607,6 @@ impl Cluster {
             let child = &mut self.hosts[child];
             child.loses_parent |= std::mem::take(&mut child.linked);
         }
-    }
-
-    fn perform_outputs(&mut self, place: usize) {
-        while let Some(output) = self.hosts[place].manager.next(self.now) {
-            self.note(place, '<', &output);
-            self.perform(place, output);
-        }
-    }
-
-    fn signal_ranks(&mut self, place: usize, signal: u8) {
-        let host = &mut self.hosts[place];
-        if matches!(signal, SIGHUP | SIGINT | SIGTERM) {
-            for process in host.processes.values_mut() {
-                // Some do not care.
-                if !self.dice.one_in(4) {
-                    process.doomed = Some(signal);
-                }
-            }
-        }
-    }
-
-    fn release_fence(&mut self, place: usize, first: Rank) {
-        if place == 0 && first == Rank(0) {
-            self.releases += 1;
-            (self.at_release)(self);
-        }
-        let here = self.hosts[place].parts.get(&first).cloned();
-        let here = here.unwrap_or_else(|| RankSet::below(self.size));
-        let processes = self.hosts[place].processes.iter_mut();
-        let released = processes.filter(|(rank, _)| here.contains(Rank(**rank)));
-        released.for_each(|(_, process)| process.inside = false);
-    }
-
-    fn perform(&mut self, place: usize, output: Output) {
-        let host = &mut self.hosts[place];
-        match output {
-            Output::Go => {
-                assert!(self.started, "the console knows before ranks run");
-                host.went = true;
-                self.owe(place, Task::Spawn);
-            }
-            Output::ToChildren(down) => {
-                let places = self.shares.children(place).collect();
-                self.send_down(places, &down);
-            }
-            Output::ToParent(up) => {
-                self.entries += usize::from(matches!(up, Up::Entered { .. }));
-                if host.linked {
-                    host.to_parent.push_back(up);
-                }
-            }
-            Output::SignalRanks(signal) | Output::SignalProcesses(signal) => {
-                self.signal_ranks(place, signal);
-            }
-            Output::StopTree => {
-                host.stopped = true;
-                self.owe(place, Task::Stop);
-            }
-            Output::ContinueTree => host.stopped = false,
-            Output::KillTree => {
-                host.owed.retain(|task| !matches!(task, Task::Prepare(_) | Task::Begin(_)));
-                host.owed.remove(&Task::Spawn);
-                self.owe(place, Task::Kill);
-            }
-            Output::ReleaseFence(first) => self.release_fence(place, first),
-            Output::Drain => self.owe(place, Task::Drain),
-            Output::DiscardOutput => {
-                if place == 0 {
-                    self.reader_stopped = false;
-                }
-            }
-            Output::Tidy => self.owe(place, Task::Tidy),
-            Output::TellFailed { host, failure } => self.told.push((host, failure)),
-            Output::ToSome(places, down) => self.send_down(places, &down),
-            Output::TellStarted => {
-                let under_way = self.hosts.iter().any(|host| host.from_parent.contains(&Down::Go));
-                assert!(!under_way, "the console knows before all others");
-                self.started = true;
-            }
-            Output::Withdraw => {
-                self.withdrawn = true;
-                (self.at_finish)(self);
-                self.leave(place);
-            }
-            Output::Interrupt(..)
-            | Output::Dead(_)
-            | Output::LetGo
-            | Output::GiveUp(_)
-            | Output::TellSuspended
-            | Output::TellNotice(_)
-            | Output::Pids(_) => {}
-            Output::Finish(code) => {
-                assert_eq!(self.finish.replace(code), None, "only once");
-                (self.at_finish)(self);
-                self.leave(place);
-            }
-            Output::Leave => self.leave(place),
-            output => self.perform_world(place, output),
-        }
-    }
-}
-
-/// Worlds that are spawned.
-impl Cluster {
-    fn spawn(
-        &mut self,
-        spawner: Rank,
-        places: &[usize],
-        joining: usize,
-        fails: Option<WorldFault>,
-    ) {
-        let known = self.shares.len();
-        let mut places: BTreeSet<usize> = places.iter().copied().collect();
-        places.retain(|place| !self.hosts[0].manager.machine().is_lost(*place));
-        places.extend(known..known + joining);
-        let Some(&first_place) = places.first() else { return };
-        let size = u32::try_from(places.len()).unwrap();
-        self.spawned += 1;
-        let first = Rank(self.size + 1000 * self.spawned);
-        let world = World { number: self.spawned, first, size };
-        let part = |(rank, place): (u32, usize)| {
-            (u32::try_from(place).unwrap(), RankSet::from_iter([Rank(first.0 + rank)]))
-        };
-        let parts = Parts((0..).zip(places.iter().copied()).map(part).collect());
-        let share = |place: usize| Share {
-            member: name(place),
-            manager: Instance::from_bytes([2; 16]),
-            addresses: Vec::new(),
-            ranks: RankSet::none(),
-        };
-        if let Some(fails) = fails {
-            self.fails.insert((first_place, first), fails);
-        }
-        let joining = (known..known + joining).map(share).collect();
-        let kvsname = "kvs".to_owned();
-        self.turn(0, Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
-    }
-
-    fn send_down(&mut self, places: Vec<usize>, down: &Down) {
-        for child in places {
-            let child = &mut self.hosts[child];
-            if child.linked {
-                child.from_parent.push_back(down.clone());
-            }
-        }
-    }
-
-    fn perform_world(&mut self, place: usize, output: Output) {
-        let host = &mut self.hosts[place];
-        match output {
-            Output::Grow(_, shares) if place == 0 => {
-                self.shares.extend(shares).unwrap();
-                for place in self.hosts.len()..self.shares.len() {
-                    let (shares, size) = (&self.shares, self.size);
-                    let on_failure = self.on_failure;
-                    let config =
-                        Config { shares, place, size, on_failure, limit: None, debugged: false };
-                    self.hosts.push(Host::of(Manager::new(config), place, Vec::new()));
-                }
-            }
-            Output::Prepare(world, parts) => {
-                self.announced += usize::from(place == 0);
-                let here = parts.at(place);
-                if !here.is_empty() {
-                    host.parts.insert(world.first, here);
-                    self.owe(place, Task::Prepare(world.first));
-                }
-            }
-            Output::StartWorld(first) => self.owe(place, Task::Begin(first)),
-            Output::EndWorld(first) => {
-                host.owed.remove(&Task::Prepare(first));
-                host.owed.remove(&Task::Begin(first));
-                for rank in host.parts[&first].clone().ranks() {
-                    if self.hosts[place].processes.contains_key(&rank.0) {
-                        self.end(place, rank, RankEnd::Signaled { signal: SIGKILL, core: false });
-                    } else {
-                        self.post(place, Input::Exited(rank, RankEnd::NotStarted));
-                    }
-                }
-            }
-            Output::ForgetWorld(first) => drop(host.parts.remove(&first)),
-            Output::Spawned(_, outcome) => self.answers.push(outcome),
-            _ => {}
-        }
-    }
-
-    fn prepare(&mut self, place: usize, first: Rank) {
-        if self.fails.get(&(place, first)) == Some(&WorldFault::Preparing) {
-            self.fail(place, first);
-        }
-        self.done(place, Task::Prepare(first), Input::Prepared(first));
-    }
-
-    fn begin(&mut self, place: usize, first: Rank) {
-        if self.fails.get(&(place, first)) == Some(&WorldFault::Beginning) {
-            self.fail(place, first);
-        } else {
-            let fences = self.fences;
-            let host = &mut self.hosts[place];
-            let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
-            let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
-            for rank in &ranks {
-                let process = Process { pmi, inside: false, fences, doomed: None, end: None };
-                host.processes.insert(rank.0, process);
-            }
-            let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
-            self.post(place, Input::Pids(pids));
-        }
-        self.done(place, Task::Begin(first), Input::Begun(first));
-    }
-
-    fn fail(&mut self, place: usize, first: Rank) {
-        self.failed.insert(first);
-        let problem = "no such program".to_owned();
-        self.post(place, Input::WorldFailed(first, Failure::Suite { problem }));
     }
 }
 
