@@ -1,6 +1,7 @@
 //! `mpdboot` on the host that boots: from the command line to a ring that is verified.
 
 mod before;
+mod end;
 mod private;
 mod progress;
 mod ring;
@@ -16,7 +17,6 @@ use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_wire::message::RingRequest;
 
 use crate::agent::CONNECT_S;
 use crate::boot::State;
@@ -29,6 +29,7 @@ use crate::roster::Roster;
 use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
 use crate::{command, complain, daemon, key};
 
+use end::End;
 use private::Wanted;
 use progress::Progress;
 
@@ -42,16 +43,6 @@ struct Up<'a> {
     rundir: RunDir,
     signals: Signals,
     rows: Vec<Row>,
-}
-
-/// How a part of the work ended.
-enum End {
-    /// It is done.
-    Done,
-    /// It failed, and the rows tell why.
-    Failed,
-    /// This signal came.
-    Signal(i32),
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
@@ -305,11 +296,4 @@ impl Row {
         let hint = "two rings? compare what mpdtrace says on both hosts";
         self.fate = Fate::Failed(Failure::new(Step::Join, problem, hint));
     }
-}
-
-/// Has one member leave.
-fn leave(rundir: &RunDir, name: &str) -> Option<()> {
-    let member = Some(mpd_wire::DaemonName::new(name).ok()?);
-    let mut console = mpd_io::console::Console::ask(rundir, RingRequest::Exit { member }).ok()?;
-    console.answer(Some(mpd_io::console::PATIENCE)).ok().map(|_| ())
 }

@@ -7,6 +7,7 @@
 
 pub mod ask;
 pub mod check;
+pub mod checked;
 pub mod cleanup;
 pub mod cli;
 pub mod hosts;

@@ -8,8 +8,8 @@ use mpd_wire::message::{ConsoleReply, Happening, MemberView, RingView};
 use serde::Serialize;
 
 use crate::ask::Census;
+use crate::checked::Checked;
 use crate::member;
-use crate::verify::Checked;
 
 /// One line per live member: its name, without the domain where that is clear.
 pub fn names(view: &RingView) -> String {

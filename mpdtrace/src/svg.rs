@@ -8,8 +8,8 @@ use mpd_io::logging::one_line;
 use mpd_wire::Standing;
 use mpd_wire::message::{MemberView, RingView};
 
+use crate::checked::Checked;
 use crate::member;
-use crate::verify::Checked;
 
 /// Room that a member takes on the circle, and a dead one in its column.
 const PITCH: f64 = 22.0;

@@ -105,6 +105,13 @@ pub struct RankRow<'a> {
     /// Bytes of output and error; none as long as they were not counted.
     written: Option<u64>,
     written_per_second: Option<f64>,
+    #[serde(flatten)]
+    run: RunTexts<'a>,
+}
+
+/// What is the same for all ranks of a job on a host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct RunTexts<'a> {
     alias: Option<&'a str>,
     user: &'a str,
     program: &'a str,
@@ -164,9 +171,11 @@ impl<'a> View<'a> {
                 processes: one.processes,
                 written: run.counted_us.map(|_| one.written),
                 written_per_second: run.counted_us.and_then(written),
-                alias: run.alias.as_deref(),
-                user: &run.user,
-                program: &run.program,
+                run: RunTexts {
+                    alias: run.alias.as_deref(),
+                    user: &run.user,
+                    program: &run.program,
+                },
             }
         };
         let mut all: Vec<RankRow<'a>> = last.ranks().map(rank).collect();
@@ -243,7 +252,7 @@ impl RankRow<'_> {
             percent(self.cpu_percent),
             size(self.memory_kib * 1024),
             written,
-            one_line(self.program),
+            one_line(self.run.program),
         ]
     }
 }

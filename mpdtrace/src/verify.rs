@@ -11,16 +11,8 @@ use mpd_wire::DaemonName;
 use mpd_wire::message::{RingRequest, RingView};
 
 use crate::ask::{self, AskError, Laps, left};
+use crate::checked::Checked;
 use crate::{member, render};
-
-/// A ring, and whether a message went round it just so.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// The list.
-    pub view: RingView,
-    /// In what the last message round the ring did not agree.
-    pub doubt: Option<String>,
-}
 
 /// A ring that heals without an event that is seen here is asked again in this rhythm.
 const RHYTHM: Duration = Duration::from_secs(1);

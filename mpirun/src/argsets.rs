@@ -90,7 +90,8 @@ impl<'a> Argsets<'a> {
     /// `all` names none, and is an option.
     fn named_hosts(&self) -> Option<Vec<HostEntry>> {
         let of_programs = self.programs.iter().map(|p| p.local.hosts.or(&self.defaults.hosts));
-        let lists = std::iter::once(&self.job.hosts).chain(of_programs).filter_map(Once::get);
+        let lists =
+            std::iter::once(&self.job.layout.hosts).chain(of_programs).filter_map(Once::get);
         lists.fold(None, |all, list| Some([all.unwrap_or_default(), list.clone()].concat()))
     }
 
@@ -105,9 +106,9 @@ impl<'a> Argsets<'a> {
             None => Allocation::find(self.caller)?,
         };
         let most = self.unsaid_processes(allocation.as_ref())?;
-        let launcher = self.job.launcher(allocation::is_slurm(self.caller));
+        let launcher = self.job.layout.launcher(allocation::is_slurm(self.caller));
         let named = named.unwrap_or_default();
-        let demand = Demand::new(named, self.job.excluded(), allocation, launcher);
+        let demand = Demand::new(named, self.job.layout.excluded(), allocation, launcher);
         Ok((self.spec(most)?, demand))
     }
 
@@ -118,12 +119,12 @@ impl<'a> Argsets<'a> {
         if program.local.processes.or(&self.defaults.processes).get().is_some() {
             return Ok(1);
         }
-        let each = self.job.of_each_host();
+        let each = self.job.layout.of_each_host();
         let own = program.local.hosts.or(&self.defaults.hosts);
-        match (own.get().or(self.job.hosts.get()), each) {
+        match (own.get().or(self.job.layout.hosts.get()), each) {
             // All are meant.
             (Some(hosts), Some(each)) if hosts.is_empty() => self.everywhere(each),
-            (Some(hosts), _) => Ok(hosts::room(hosts, self.job.excluded(), each)),
+            (Some(hosts), _) => Ok(hosts::room(hosts, self.job.layout.excluded(), each)),
             (None, Some(each)) => {
                 let hosts = allocation.map_or(1, |allocation| allocation.hosts.len());
                 Ok(each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX)))
@@ -134,7 +135,7 @@ impl<'a> Argsets<'a> {
 
     /// How many processes the whole ring takes.
     fn everywhere(&self, each: u32) -> Result<u32, Usage> {
-        if !self.job.excluded().is_empty() {
+        if !self.job.layout.excluded().is_empty() {
             let text = "without -n every host of the ring is meant; say -n to leave some out";
             return Err(Usage::syntax(text));
         }
@@ -159,8 +160,8 @@ impl<'a> Argsets<'a> {
             },
             stdin: self.job.stdin(),
             stdin_switch: self.job.stdin_switch,
-            output: self.job.output()?,
-            on_failure: self.job.on_failure(),
+            output: self.job.output.spec()?,
+            on_failure: self.job.reports.on_failure(),
             timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,
             universe_size: match self.job.universe.get() {
                 None | Some(Universe::Infinite) => None,
@@ -172,14 +173,14 @@ impl<'a> Argsets<'a> {
                         .max(u32::try_from(size).unwrap_or(u32::MAX)),
                 ),
             },
-            report_ends: self.job.exits().any(),
-            trace: self.job.trace().any(),
+            report_ends: self.job.reports.exits().any(),
+            trace: self.job.reports.trace().any(),
             preload: self.job.preload,
-            placement: self.job.placement(),
-            spawn_policy: self.job.spawn_policy(),
+            placement: self.job.layout.placement(),
+            spawn_policy: self.job.layout.spawn_policy(),
             adopted: false,
             debug: None,
-            on_crash: self.job.on_crash(),
+            on_crash: self.job.crash.spec(),
             hold: false,
             closed: self.caller.closed,
             niceness: self.caller.niceness,

@@ -117,12 +117,17 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if let Some(wish) = &debug {
         wish.prepare(&mut spec);
     }
-    let exits = argsets.job.exits();
+    let exits = argsets.job.reports.exits();
     if argsets.job.dry_run {
-        return Ok(Request::DryRun(dryrun::render(&spec, &exits, &argsets.job.trace(), caller)));
+        return Ok(Request::DryRun(dryrun::render(
+            &spec,
+            &exits,
+            &argsets.job.reports.trace(),
+            caller,
+        )));
     }
-    let (is_silent, verbose) = (argsets.job.is_silent, argsets.job.verbose);
-    let trace = argsets.job.trace();
+    let (is_silent, verbose) = (argsets.job.reports.is_silent, argsets.job.reports.verbose);
+    let trace = argsets.job.reports.trace();
     let (target, numbers, door) = (None, None, None);
     let place = std::mem::take(&mut argsets.job.place);
     let run = Run {
@@ -150,7 +155,7 @@ fn attaching(
     target: Target,
 ) -> Result<Request, Usage> {
     let mut argsets = Argsets::new(caller);
-    for section in scan::sections(&Target::words(&wish, caller))? {
+    for section in scan::sections(&wish.words(caller))? {
         argsets.add(section, None)?;
     }
     let (mut spec, demand) = argsets.finish()?;

@@ -12,7 +12,7 @@ use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;
 use mpirun::messages::Messages;
 use mpirun::session::{self, Finished};
-use mpirun::{docs, exits, launch, mpir};
+use mpirun::{caught, docs, exits, launch, mpir};
 
 fn main() -> ExitCode {
     mpd_io::with_enough_stack(console)
@@ -66,7 +66,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         // Else nobody could look, or somebody does already.
         on_crash.hold &= !job.spec.hold && terminal::is_ours();
     }
-    let mut signals = session::catch_signals()?;
+    let mut signals = caught::catch_signals()?;
     if let Some(target) = job.target.take() {
         let (numbers, door) = target.aim(&job.place, &mut job.spec)?;
         (job.numbers, job.door) = (Some(numbers), Some(door));
@@ -81,8 +81,9 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     };
     let mut finished = session::accompany(name, &job, (submitted, passed, pipes), signals)?;
     report(name, &job, &mut finished, began);
-    let code = match job.exits.highest && !finished.run.was_cut_short() {
-        true => finished.run.ends().highest(finished.code),
+    let run = finished.run();
+    let code = match job.exits.highest && !run.was_cut_short() {
+        true => run.ends().highest(finished.code),
         false => finished.code,
     };
     Ok(ExitCode::from(match code {
@@ -93,7 +94,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
 
 /// Writes the reports that were asked for; we began at `began`.
 fn report(name: &str, job: &Job, finished: &mut Finished, began: u64) {
-    let Finished { run, reports, .. } = finished;
+    let (run, reports) = finished.parts();
     let wanted = &job.exits;
     let ends = run.ends();
     let id = run.job().map(|(id, _)| id.to_string()).unwrap_or_default();
@@ -110,8 +111,8 @@ fn report(name: &str, job: &Job, finished: &mut Finished, began: u64) {
     reports.finish();
     let mut messages = Messages::new(name);
     reports.take_problems().iter().for_each(|problem| messages.print(problem));
-    messages.finish();
     if wanted.print_all {
-        let _ = writeln!(io::stderr(), "{}", exits::render_all_exitcodes(ends.first()).trim_end());
+        messages.report(&exits::render_all_exitcodes(ends.first()));
     }
+    messages.finish();
 }

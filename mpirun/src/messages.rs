@@ -42,6 +42,13 @@ impl Messages {
         self.flush();
     }
 
+    /// Writes the lines of a report as they are, or as much as the reader takes now. None of them is dropped: what asks
+    /// for them bounds them.
+    pub fn report(&mut self, text: &str) {
+        self.queue.extend_from_slice(text.as_bytes());
+        self.flush();
+    }
+
     /// Writes what waits.
     pub fn flush(&mut self) {
         let Some(output) = &self.output else { return self.queue.clear() };

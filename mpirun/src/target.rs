@@ -1,7 +1,5 @@
 //! The job that debuggers are attached to: which process on which host is which rank.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use mpd_debug::numbers::Numbers;
@@ -10,15 +8,10 @@ use mpd_wire::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
 use mpd_wire::message::{HostedPart, JobRef};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-use crate::caller::Caller;
-use crate::debug::Wish;
 use crate::place::Place;
 
 /// How long the ring may take to say what runs in it.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// What a debugger needs of the user's environment.
-const DEBUGGERS_VARIABLES: [&str; 5] = ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER"];
 
 /// A rank of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,25 +34,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// The words of a job that debuggers run in, of which [`Target::aim`] makes one for each process: it has
-    /// what a debugger itself needs of our environment, and goes on as long as it likes.
-    pub(crate) fn words(wish: &Wish, caller: &Caller) -> Vec<OsString> {
-        let mut words: Vec<OsString> =
-            ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envnone"].map(Into::into).into();
-        // What the user has set for gdb is for what the user types.
-        let wanted: &[&str] = if wish.stacks.is_some() { &[] } else { &DEBUGGERS_VARIABLES };
-        for name in wanted {
-            if let Some(value) = caller.variable(name.as_bytes()) {
-                words.extend(["-env".into(), name.into(), OsStr::from_bytes(value).to_owned()]);
-            }
-        }
-        if wish.stacks.is_some() {
-            words.extend(["-wdir", "/"].map(OsString::from));
-        }
-        words.extend(["--".into(), OsStr::from_bytes(wish.gdb()).to_owned()]);
-        words
-    }
-
     /// Finds the processes and makes of `like` the job whose ranks debug them. What people call these ranks, and
     /// the daemon that runs the processes.
     ///

@@ -17,7 +17,8 @@ use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file};
 use nix::errno::Errno;
 use nix::unistd::read;
 
-use super::{End, ring};
+use super::end::End;
+use super::ring;
 use crate::cli::EXIT_PARTIAL;
 use crate::drive::Driver;
 use crate::report::{Fate, Row};

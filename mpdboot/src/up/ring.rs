@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{Console, ConsoleError, PATIENCE};
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 
-use super::leave;
 use crate::cli::Cli;
 use crate::report::{Fate, Row};
 use crate::{complain, daemon};
@@ -108,4 +107,11 @@ pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
     for row in rows.iter().filter(|row| row.fate == Fate::InRing && row.seconds > 0.0) {
         let _ = leave(rundir, &row.name);
     }
+}
+
+/// Has one member leave.
+fn leave(rundir: &RunDir, name: &str) -> Option<()> {
+    let member = Some(DaemonName::new(name).ok()?);
+    let mut console = Console::ask(rundir, RingRequest::Exit { member }).ok()?;
+    console.answer(Some(PATIENCE)).ok().map(|_| ())
 }

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Command;
+use mpdtrace::checked::Checked;
 use mpdtrace::cli::{self, TraceCli};
-use mpdtrace::verify::{self, Checked};
+use mpdtrace::verify;
 use mpdtrace::{ask, render, svg, tool};
 
 pub(crate) fn main() -> ExitCode {

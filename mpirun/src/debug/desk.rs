@@ -14,13 +14,13 @@ use mpd_machine::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 
+use super::beside::{Beside, NAME, Order, register};
 use super::editor::Event;
 use super::lines::Lines;
 use super::pipes::{From, Pipes};
 use super::plain::Plain;
 use super::terminal::Terminal;
 use super::wish::Wish;
-use super::{Beside, NAME, Order, register};
 use crate::messages::RETRY;
 
 const STDIN: Token = Token(10);
@@ -248,9 +248,8 @@ impl Beside for Desk {
         (due, waits.into_iter().min())
     }
 
-    fn interrupt(&mut self, now: Time) -> bool {
+    fn interrupt(&mut self, now: Time) {
         self.tell(now, Input::Interrupt);
-        true
     }
 
     fn stop(&mut self) {

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use mio::{Registry, Token};
 use mpd_io::input::Input as Stream;
 
+use super::beside::register;
 use super::lines::Lines;
-use super::register;
 
 const TOKENS: [Token; 2] = [Token(8), Token(9)];
 

@@ -14,8 +14,9 @@ use mpd_machine::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 
+use super::beside::{Beside, Order, named};
 use super::pipes::{From, Pipes};
-use super::{Beside, Form, Order};
+use super::wish::Form;
 
 /// Most notes of others that are kept for the end.
 const MAX_NOTES: usize = 100;
@@ -93,9 +94,8 @@ impl Beside for Asking {
         (Some(self.survey.poll_timeout()), ready)
     }
 
-    fn interrupt(&mut self, _: Time) -> bool {
+    fn interrupt(&mut self, _: Time) {
         self.interrupted = true;
-        false
     }
 
     fn stop(&mut self) {
@@ -130,7 +130,7 @@ impl Beside for Asking {
         let _ = io::stdout().lock().write_all(self.render().as_bytes());
         let missing = self.survey.missing();
         for (ranks, why) in &missing {
-            let _ = writeln!(errors, "mpirun: no stacks of {}: {why}", super::named(ranks));
+            let _ = writeln!(errors, "mpirun: no stacks of {}: {why}", named(ranks));
         }
         Some(u8::from(!missing.is_empty()))
     }

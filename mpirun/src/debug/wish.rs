@@ -1,5 +1,6 @@
 //! The options of the debugger, and what they make of a job.
 
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use mpd_wire::RankSet;
 use mpd_wire::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
 use mpd_wire::message::JobRef;
 
+use crate::caller::Caller;
 use crate::once::Once;
 use crate::options::Key;
 use crate::scan::{Section, Setting};
@@ -56,6 +58,9 @@ const ALSO_ATTACHED: [Key; 4] = [Key::EnvExport, Key::Ring, Key::RunDir, Key::Ve
 /// What says nothing where nobody types.
 const NOT_FOR_STACKS: [Key; 5] =
     [Key::Attach, Key::Debug, Key::DebugBatch, Key::DebugCommand, Key::EnvExport];
+
+/// What a debugger needs of the user's environment.
+const DEBUGGERS_VARIABLES: [&str; 5] = ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -145,11 +150,6 @@ impl Wish {
         Ok(())
     }
 
-    /// The debugger: a path, or a name to be looked up on each host.
-    pub(crate) fn gdb(&self) -> &[u8] {
-        &self.gdb
-    }
-
     /// Makes the job one whose ranks run under the debugger.
     pub(crate) fn prepare(&self, spec: &mut JobSpec) {
         spec.debug = Some(Debug { gdb: self.gdb.clone(), attach: Vec::new() });
@@ -160,6 +160,25 @@ impl Wish {
         spec.stdin = RankSet::none();
         // A debugger that ends early is told, and the others go on.
         spec.on_failure = OnFailure::Continue;
+    }
+
+    /// The words of a job that debuggers run in, of which [`Target::aim`] makes one for each process: it has
+    /// what a debugger itself needs of our environment, and goes on as long as it likes.
+    pub(crate) fn words(&self, caller: &Caller) -> Vec<OsString> {
+        let mut words: Vec<OsString> =
+            ["-n", "1", "-hosts", "localhost", "-timeout", "0", "-envnone"].map(Into::into).into();
+        // What the user has set for gdb is for what the user types.
+        let wanted: &[&str] = if self.stacks.is_some() { &[] } else { &DEBUGGERS_VARIABLES };
+        for name in wanted {
+            if let Some(value) = caller.variable(name.as_bytes()) {
+                words.extend(["-env".into(), name.into(), OsStr::from_bytes(value).to_owned()]);
+            }
+        }
+        if self.stacks.is_some() {
+            words.extend(["-wdir", "/"].map(OsString::from));
+        }
+        words.extend(["--".into(), OsStr::from_bytes(&self.gdb).to_owned()]);
+        words
     }
 
     /// Reads the files.

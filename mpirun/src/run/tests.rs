@@ -1,12 +1,19 @@
 //! What `mpirun` says and does, step by step.
 
+use mpd_wire::job::RankEnd;
 use mpd_wire::{Rank, RankSet};
 
+use super::signals::SIGTERM;
 use super::*;
 use crate::ends::Ended;
 
 fn run(size: u32) -> Run {
-    let mut run = Run::new(Settings { size, ..plain() });
+    begun(Settings { size, ..plain() })
+}
+
+/// A job that has just started.
+fn begun(settings: Settings) -> Run {
+    let mut run = Run::new(settings);
     assert_eq!(told(&mut run, started()), []);
     run
 }
@@ -27,6 +34,7 @@ const fn plain() -> Settings {
         adopted: false,
         hops: false,
         hold: false,
+        beside: Beside::Nothing,
     }
 }
 
@@ -54,10 +62,11 @@ fn all_of(run: &mut Run, input: Input) -> Vec<Output> {
     std::iter::from_fn(|| run.poll_output()).collect()
 }
 
-/// What there is to do but for debuggers.
+/// What there is to do but for other programs that debug, and what is kept until the start.
 fn told(run: &mut Run, input: Input) -> Vec<Output> {
     let outputs = all_of(run, input);
-    outputs.into_iter().filter(|output| !matches!(output, Output::ShowAbort(_))).collect()
+    let is_for_others = |output: &Output| matches!(output, Output::ShowAbort(_) | Output::Started);
+    outputs.into_iter().filter(|output| !is_for_others(output)).collect()
 }
 
 fn failed(end: RankEnd) -> Input {
@@ -67,8 +76,7 @@ fn failed(end: RankEnd) -> Input {
 
 #[test]
 fn a_job_that_is_held_goes_on_once_all_its_processes_were_shown() {
-    let mut run = run(2);
-    run.settings.hold = true;
+    let mut run = begun(Settings { size: 2, hold: true, ..plain() });
     let told_of = |rank: u32| {
         let host = mpd_wire::DaemonName::new("h1").unwrap();
         let ranks = [Rank(rank)].into_iter().collect();
@@ -98,11 +106,115 @@ fn the_debugger_opens_at_crashed_ranks_and_what_is_held_dies_when_it_is_left() {
     let who =
         "rank 0 of host h1: SIGSEGV; the debugger opens there, the job ends when you quit it (q)";
     assert_eq!(run.poll_output(), Some(Output::Print(who.into())));
-    assert_eq!(run.poll_output(), Some(Output::Debug(ranks)));
+    assert_eq!(run.poll_output(), Some(Output::WantTerminal));
+    assert_eq!(told(&mut run, Input::Terminal { is_ours: true }), [Output::OpenDebugger(ranks)]);
     assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop], "the job is not");
     assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
-    run.debugged(Time::ZERO, true);
-    assert_eq!(run.poll_output(), Some(Output::Send(JobInput::GoOn)));
+    assert_eq!(told(&mut run, Input::Continued), [], "as the job is not");
+    let ended = Input::DebuggerEnded { was_session: true };
+    assert_eq!(told(&mut run, ended), [Output::Send(JobInput::GoOn)]);
+}
+
+/// A job of one rank, whose crash has just called for the debugger.
+fn crashed() -> Run {
+    let mut run = run(1);
+    let host = mpd_wire::DaemonName::new("h1").unwrap();
+    let processes = JobNews::Processes { host, ranks: RankSet::below(1), pids: vec![7] };
+    told(&mut run, Input::News(processes));
+    told(&mut run, held(0));
+    run.handle_timeout(run.poll_timeout().unwrap());
+    while run.poll_output().is_some() {}
+    assert!(run.wants_terminal());
+    run
+}
+
+/// The same when the debugger is open.
+fn debugged() -> Run {
+    let mut run = crashed();
+    let opened = told(&mut run, Input::Terminal { is_ours: true });
+    assert!(matches!(opened[..], [Output::OpenDebugger(_)]));
+    run
+}
+
+#[test]
+fn a_debugger_that_waits_for_the_terminal_says_so_once_and_opens_when_it_is_ours() {
+    let mut run = crashed();
+    let waits = Output::Print("it waits for the foreground (fg)".into());
+    assert_eq!(told(&mut run, Input::Terminal { is_ours: false }), [waits]);
+    assert_eq!(told(&mut run, Input::Terminal { is_ours: false }), []);
+    let ranks = RankSet::below(1);
+    assert_eq!(told(&mut run, Input::Terminal { is_ours: true }), [Output::OpenDebugger(ranks)]);
+    assert!(!run.wants_terminal());
+}
+
+#[test]
+fn a_debugger_that_waits_does_not_open_when_the_user_ends_the_job_or_when_it_is_over() {
+    let mut run = crashed();
+    let ended = told(&mut run, Input::Signal(SIGINT));
+    assert_eq!(ended, [Output::Send(JobInput::GoOn), Output::Send(JobInput::Interrupt)]);
+    assert_eq!(told(&mut run, Input::Terminal { is_ours: true }), []);
+    let mut run = crashed();
+    told(&mut run, Input::News(JobNews::Ended { code: 139 }));
+    assert!(run.is_over() && !run.wants_terminal());
+}
+
+#[test]
+fn the_keys_of_an_open_debugger_are_not_the_jobs_and_what_ends_the_job_ends_it() {
+    let mut run = debugged();
+    for signal in [SIGINT, SIGQUIT, SIGWINCH, SIGCONT] {
+        assert_eq!(told(&mut run, Input::Signal(signal)), [], "{signal}");
+    }
+    assert_eq!(told(&mut run, Input::Resized(80, 24)), []);
+    assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop]);
+    let ended = told(&mut run, Input::Signal(SIGTERM));
+    let signal = Output::Send(JobInput::Signal { signal: 15 });
+    assert_eq!(ended, [Output::EndDebugger, signal]);
+    let gone = told(&mut debugged(), Input::TerminalGone);
+    assert_eq!(gone, [Output::EndDebugger, Output::Send(JobInput::HangUp)]);
+}
+
+#[test]
+fn a_debugger_outlives_the_job_and_what_is_typed_is_its_own() {
+    let mut run = debugged();
+    told(&mut run, Input::News(JobNews::StdinCredit { bytes: 10 }));
+    assert_eq!(run.stdin_credit(), 0);
+    told(&mut run, Input::News(JobNews::Ended { code: 139 }));
+    assert!(!run.is_over());
+    assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop]);
+    assert_eq!(told(&mut run, Input::TerminalGone), [Output::EndDebugger]);
+    assert_eq!(told(&mut run, Input::DebuggerEnded { was_session: true }), []);
+    assert!(run.is_over());
+}
+
+#[test]
+fn the_keys_are_those_of_the_prompt_where_ranks_are_debuggers() {
+    let mut run = Run::new(Settings { beside: Beside::Prompt, ..plain() });
+    told(&mut run, started());
+    assert_eq!(told(&mut run, Input::Signal(SIGINT)), [Output::Interrupt]);
+    assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Stop]);
+    assert_eq!(told(&mut run, Input::Continued), []);
+    assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
+    let interrupt = || Output::Send(JobInput::Interrupt);
+    assert_eq!(told(&mut run, Input::Kill), [interrupt(), interrupt()]);
+    let mut survey = Run::new(Settings { beside: Beside::Survey, ..plain() });
+    told(&mut survey, started());
+    assert_eq!(told(&mut survey, Input::Signal(SIGINT)), [Output::Interrupt, interrupt()]);
+    let mut early = Run::new(Settings { beside: Beside::Prompt, ..plain() });
+    assert_eq!(told(&mut early, Input::Signal(SIGINT)), [Output::Leave(130)]);
+}
+
+#[test]
+fn a_stop_that_no_shell_could_end_is_ignored() {
+    assert_eq!(told(&mut run(1), Input::StopForever), []);
+}
+
+#[test]
+fn a_signal_that_was_seen_and_is_still_to_come_is_no_news() {
+    let mut run = run(2);
+    told(&mut run, Input::SignalSeen(15));
+    told(&mut run, failed(RankEnd::Signaled { signal: 15, core: false }));
+    let end = Input::News(JobNews::Ended { code: 143 });
+    assert_eq!(told(&mut run, end), [Output::Finish(143)]);
 }
 
 #[test]
@@ -119,8 +231,7 @@ fn no_debugger_opens_where_the_job_is_about_to_end() {
 fn debuggers_are_shown_a_failure_that_ends_the_job_at_once() {
     let why = Output::ShowAbort("rank 1: exited with code 7".into());
     assert_eq!(all_of(&mut run(2), failed(RankEnd::Exited(7))), [why]);
-    let mut goes_on = run(2);
-    goes_on.settings.goes_on = true;
+    let mut goes_on = begun(Settings { size: 2, goes_on: true, ..plain() });
     let told = all_of(&mut goes_on, failed(RankEnd::Exited(7)));
     assert!(!told.iter().any(|output| matches!(output, Output::ShowAbort(_))), "{told:?}");
 }
@@ -156,8 +267,8 @@ fn what_the_user_did_himself_is_not_told() {
 #[test]
 fn a_minor_notice_is_printed_on_a_terminal_or_with_verbose_only() {
     let prints = |notice: Notice, terminal, verbose| {
-        let mut run = run(2);
-        (run.settings.terminal, run.settings.verbose) = (terminal, verbose);
+        let mut run = Run::new(Settings { size: 2, terminal, verbose, ..plain() });
+        told(&mut run, started());
         let outputs = told(&mut run, Input::News(JobNews::Notice(notice)));
         outputs == [Output::Print("a line".into())]
     };
@@ -173,8 +284,7 @@ fn stop_comes_only_when_the_job_is_suspended_and_our_own_return_is_told_once() {
     let mut run = run(2);
     assert_eq!(told(&mut run, Input::Signal(SIGTSTP)), [Output::Send(JobInput::Suspend)]);
     assert_eq!(told(&mut run, Input::News(JobNews::Suspended)), [Output::Stop]);
-    run.continued();
-    assert_eq!(run.poll_output(), Some(Output::Send(JobInput::Resume)));
+    assert_eq!(told(&mut run, Input::Continued), [Output::Send(JobInput::Resume)]);
     assert_eq!(told(&mut run, Input::Signal(SIGCONT)), []);
     let forwarded = Output::Send(JobInput::Signal { signal: 18 });
     assert_eq!(told(&mut run, Input::Signal(SIGCONT)), [forwarded]);
@@ -196,8 +306,8 @@ fn a_job_without_auto_cleanup_says_nothing_of_its_ranks_and_all_of_the_rest() {
     let of_ranks = [exited, Failure::NotFinalized { rank }, aborted];
     let lost = Failure::HostLost { host: "h2".into(), problem: "gone".into() };
     let prints = |failure: &Failure, is_silent: bool, verbose: bool| {
-        let mut run = run(2);
-        (run.settings.is_silent, run.settings.verbose) = (is_silent, verbose);
+        let mut run = Run::new(Settings { size: 2, is_silent, verbose, ..plain() });
+        told(&mut run, started());
         let failed = JobNews::Failed { host: "h1".into(), failure: failure.clone() };
         let mut outputs = told(&mut run, Input::News(failed));
         outputs.extend(told(&mut run, Input::News(JobNews::Ended { code: 1 })));

@@ -1,0 +1,118 @@
+//! The options for where ranks run, and what starts daemons there.
+
+use std::path::Path;
+
+use mpd_placement::hosts::HostEntry;
+use mpd_wire::job::{Binding, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy};
+
+use crate::demand::Launcher;
+use crate::hosts;
+use crate::once::Once;
+use crate::options::Key;
+use crate::scan::Setting;
+use crate::usage::Usage;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct LayoutOptions {
+    behind: bool,
+    binding: Once<Binding>,
+    exclude: Vec<String>,
+    group: Once<u32>,
+    pub(crate) hosts: Once<Vec<HostEntry>>,
+    launcher: Once<String>,
+    launcher_program: Once<String>,
+    per_host: Once<u32>,
+    print_rank_map: bool,
+    round_robin: bool,
+    spawn_policy: Once<SpawnPolicy>,
+}
+
+impl LayoutOptions {
+    /// Takes note of an option, if it is one of these; `directory` is what relative files are relative to.
+    pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
+        match setting.opt.key {
+            Key::Behind => self.behind = true,
+            Key::Binding => self.binding.set(binding(setting)?, setting)?,
+            Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
+            Key::Group => self.group.set(processes(setting)?, setting)?,
+            Key::HostFile => self.hosts.set(hosts::file(setting, directory)?, setting)?,
+            Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
+            Key::Launcher => self.launcher.set(command(setting)?, setting)?,
+            Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
+            Key::NoLocal => self.exclude.push("localhost".into()),
+            Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
+            Key::PrintRankMap => self.print_rank_map = true,
+            Key::RoundRobin => self.round_robin = true,
+            Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where the ranks run.
+    pub(crate) fn placement(&self) -> PlacementSpec {
+        PlacementSpec {
+            hosts: self.hosts.get().map(|entries| hosts::wishes(entries)).unwrap_or_default(),
+            exclude: self.exclude.clone(),
+            per_host: self.per_host.get().copied(),
+            order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
+            group: self.group.get().copied(),
+            here_first: !self.behind,
+            binding: self.binding.get().copied().unwrap_or_default(),
+            print_rank_map: self.print_rank_map,
+        }
+    }
+
+    /// Where processes run that the ranks spawn.
+    pub(crate) fn spawn_policy(&self) -> SpawnPolicy {
+        self.spawn_policy.get().copied().unwrap_or_default()
+    }
+
+    /// Hosts that get no rank.
+    pub(crate) fn excluded(&self) -> &[String] {
+        &self.exclude
+    }
+
+    /// How many processes each host is to take, if that was said.
+    pub(crate) fn of_each_host(&self) -> Option<u32> {
+        self.per_host.get().copied()
+    }
+
+    /// What starts daemons on other hosts, as far as the user says.
+    pub(crate) fn launcher(&self, in_slurm: bool) -> Launcher {
+        let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
+        Launcher { name, program, in_slurm }
+    }
+}
+
+/// The words of a command.
+fn command(setting: &Setting) -> Result<String, Usage> {
+    let text = setting.text()?;
+    match text.trim().is_empty() || text.contains(char::is_control) {
+        true => Err(setting.error("a command is wanted, like ssh")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn binding(setting: &Setting) -> Result<Binding, Usage> {
+    let known = "it must be 'none', 'core', 'numa' or 'slots'";
+    Binding::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
+fn spawn_policy(setting: &Setting) -> Result<SpawnPolicy, Usage> {
+    let known = "it must be 'rr', 'load' or 'pack'";
+    SpawnPolicy::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
+pub(crate) fn processes(setting: &Setting) -> Result<u32, Usage> {
+    let text = setting.text()?;
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(setting.error(format!("{text:?} is not a number of processes")));
+    }
+    match text.parse() {
+        Ok(0) => Err(setting.error("the number of processes must be at least 1")),
+        Ok(n @ ..=MAX_RANKS) => Ok(n),
+        _ => Err(setting.error(format!("a job may have at most {MAX_RANKS} processes"))),
+    }
+}

@@ -1,0 +1,193 @@
+//! The connection to the daemon that starts the job, and soon to the job's manager.
+
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::conn::{Conn, Filled};
+use mpd_io::pidfd::Pidfd;
+use mpd_io::signals::Signals;
+use mpd_wire::frame::{self, Kind};
+use mpd_wire::message::{ConsoleReply, JobInput, JobNews};
+use nix::unistd::Pid;
+
+use crate::cli::Run as Job;
+use crate::launch::{self, Passed, Submission, Submitted};
+use crate::private::Private;
+use crate::run::Input;
+
+/// How long a daemon that was killed may take to end.
+const DYING: Duration = Duration::from_millis(500);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Link {
+    conn: Conn,
+    token: Token,
+    /// The daemons that were started for the job.
+    private: Private,
+    /// What goes with the job, until it has started.
+    passed: Option<Passed>,
+    is_ready: bool,
+    is_closed: bool,
+}
+
+impl Link {
+    /// Of a job that was submitted.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub(crate) fn new(
+        submitted: Submitted,
+        passed: Passed,
+        (registry, token): (&Registry, Token),
+    ) -> Result<Self> {
+        let Submitted { conn, private } = submitted;
+        register(&conn, registry, token)?;
+        let passed = Some(passed);
+        Ok(Self { conn, token, private, passed, is_ready: true, is_closed: false })
+    }
+
+    /// There may be something to read.
+    pub(crate) const fn wake(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Whether [`Link::hear`] is due.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Whether the other end has closed.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(crate) fn send(&mut self, input: &JobInput) {
+        self.conn.send(input);
+    }
+
+    /// Sends standard input; nothing is its end.
+    pub(crate) fn send_stdin(&mut self, bytes: &[u8]) {
+        self.conn.send_frame(Kind::Stdin, bytes);
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self) {
+        if !self.is_closed && self.conn.flush().is_err() {
+            // What the manager said last is still to be read.
+            self.is_ready = true;
+        }
+    }
+
+    /// The job is not going to be submitted again.
+    pub(crate) fn keep(&mut self) {
+        self.passed = None;
+    }
+
+    /// Nothing more is sent: the job ends by that.
+    pub(crate) fn finish(&mut self) {
+        self.conn.finish();
+    }
+
+    /// What the manager, or before it the daemon, has to say.
+    pub(crate) fn hear(&mut self) -> Vec<Input> {
+        if !std::mem::take(&mut self.is_ready) || self.is_closed {
+            return Vec::new();
+        }
+        let filled = self.conn.fill();
+        let mut inputs: Vec<Input> = std::iter::from_fn(|| self.next_input()).collect();
+        match filled {
+            Ok(Filled::More) => self.is_ready = true,
+            Ok(Filled::Empty) => {}
+            Ok(Filled::Closed) => {
+                self.is_closed = true;
+                inputs.push(if self.conn.is_partial() { Input::Garbled } else { Input::Closed });
+            }
+            Err(_) => {
+                self.is_closed = true;
+                inputs.push(Input::Garbled);
+            }
+        }
+        inputs
+    }
+
+    fn next_input(&mut self) -> Option<Input> {
+        let payload = match self.conn.next_frame() {
+            Ok(Some((Kind::Control, payload))) => payload,
+            Ok(None) => return None,
+            Ok(Some(_)) | Err(_) => return Some(Input::Garbled),
+        };
+        if let Ok(news) = frame::decode_message::<JobNews>(payload) {
+            return Some(Input::News(news));
+        }
+        Some(match frame::decode_message(payload) {
+            Ok(ConsoleReply::Refused { problem }) => Input::Refused(problem),
+            Ok(_) | Err(_) => Input::Garbled,
+        })
+    }
+
+    /// Submits the job to the daemon that is here now, or to private ones. An input if that is not done.
+    pub(crate) fn resubmit(
+        &mut self,
+        job: &Job,
+        signals: &mut Signals,
+        registry: &Registry,
+    ) -> Option<Input> {
+        self.await_the_daemons_end();
+        let passed = self.passed.as_ref()?;
+        let submission = launch::submit(job, passed, signals).and_then(|submission| {
+            if let Submission::Done(submitted) = &submission {
+                register(&submitted.conn, registry, self.token)?;
+            }
+            Ok(submission)
+        });
+        match submission {
+            Ok(Submission::Done(Submitted { conn, private })) => {
+                // The former daemon leaves when no console is connected to it.
+                self.conn = conn;
+                std::mem::replace(&mut self.private, private).wait();
+                (self.is_closed, self.is_ready) = (false, true);
+                None
+            }
+            Ok(Submission::Interrupted(signal)) => Some(Input::Signal(signal)),
+            Err(error) => Some(Input::Refused(format!("{error:#}"))),
+        }
+    }
+
+    /// Waits until a daemon that is dying has ended. The kernel closes the connections of a process before
+    /// its listening socket, which would accept the job once more.
+    fn await_the_daemons_end(&self) {
+        let Ok(pid) = self.conn.peer().map(|peer| Pid::from_raw(peer.pid())) else { return };
+        // A private daemon has a socket that this process made.
+        if pid != Pid::this()
+            && let Ok(daemon) = Pidfd::open(pid)
+        {
+            daemon.wait(DYING);
+        }
+    }
+
+    /// Reads until the manager closes the connection by ending, as far as that does not wait.
+    pub(crate) fn drain(&mut self) {
+        let _ = self.conn.flush();
+        match self.conn.fill() {
+            Ok(Filled::Closed) | Err(_) => self.is_closed = true,
+            Ok(_) => {}
+        }
+        while let Ok(Some(_)) = self.conn.next_frame() {}
+    }
+
+    /// Closes the connection and waits for the daemons that were started for the job.
+    pub(crate) fn close(self) {
+        drop(self.conn);
+        self.private.wait();
+    }
+}
+
+fn register(conn: &Conn, registry: &Registry, token: Token) -> Result<()> {
+    let both = Interest::READABLE | Interest::WRITABLE;
+    let registered = registry.register(&mut SourceFd(&conn.as_raw_fd()), token, both);
+    registered.context("cannot watch the connection")
+}
