@@ -403,7 +403,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
         "after a failure: end (default), continue, highest").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
-        "as -on-failure continue, and print no line about a failed rank (-v prints it)"),
+        "as -on-failure continue, and print no line about a failed rank (-v prints it); the exit code is that of the first \
+         rank that failed, never 0 then"),
     opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
         "end with 0 although each rank was rank 0 of 1, because its MPI library does not speak PMI (Open MPI); without \
          this option mpirun says so at the end, and the exit code is 1"),

@@ -5,6 +5,7 @@ use nix::sys::signal::Signal;
 use crate::process::{self, Process};
 use crate::run::{sample, wait_until};
 use crate::suite::Suite;
+use mpd_tests::surroundings::{setting, skip};
 
 /// Those whose default action ends a process, and those that do nothing to one. The rest stop it.
 const DEADLY: [i32; 23] =
@@ -187,4 +188,22 @@ fn on_failure_continue_lets_the_others_finish() {
     let output = suite.mpirun(["-on-failure=continue", "-n", "3", "sh", "-c", script]).output();
     output.code(5);
     assert_eq!(output.sorted_lines(), ["done 0", "done 2"]);
+}
+
+#[test]
+fn without_auto_cleanup_a_failed_rank_gives_its_code_as_it_does_under_hydra() {
+    const HYDRAS: [&str; 2] = ["MPD_TEST_MPICH4_MPIEXEC", "MPD_TEST_MPICH5_MPIEXEC"];
+    let suite = Suite::new();
+    let helper = suite.program("t-exit-with");
+    for failed in ["0", "1"] {
+        let words = ["-disable-auto-cleanup", "-n", "2", &helper, failed, "8"];
+        suite.mpirun(words).output().code(8).quiet();
+        for hydra in HYDRAS {
+            match setting(hydra) {
+                Some(hydra) => drop(suite.as_self(hydra).args(words).output().code(8)),
+                None => skip(&format!("nothing in {hydra}")),
+            }
+        }
+    }
+    suite.gone(&[]);
 }

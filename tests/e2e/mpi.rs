@@ -126,6 +126,23 @@ fn mpi_abort_gives_its_code() {
 }
 
 #[test]
+fn half_of_a_world_is_aborted_without_auto_cleanup_and_its_code_is_not_lost() {
+    let Some(mpiexec) = setting("MPD_TEST_MPICH5_MPIEXEC") else {
+        return skip("MPICH 5 is not there");
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mpi/half_abort.c");
+    let program = suite.path("work/half_abort").display().to_string();
+    let compiler = Path::new(&mpiexec).with_file_name("mpicc");
+    suite.as_self(compiler).args(["-o", &program]).arg(source).output().code(0).quiet();
+    let run = suite.mpirun(["-disable-auto-cleanup", "-n", "4", &program, "8"]);
+    let output = run.deadline(120).output();
+    output.code(8).prints("rank 2 got 4\n");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_rank_that_leaves_without_finalize_ends_the_job() {
     with_each(|suite, library| {
         library.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);

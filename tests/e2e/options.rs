@@ -1,7 +1,10 @@
 //! The options of `mpirun`, in the spellings of the MPI standard, of MPD and of Hydra.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::Signal;
 
@@ -199,6 +202,19 @@ fn all_exit_codes_can_be_printed() {
     output.code(77);
     let printed = format!("{}{}", output.out(), output.err());
     assert!(printed.contains("Exit codes: ") && printed.contains(" 0,77"), "{output}");
+}
+
+#[test]
+fn exit_codes_that_no_reader_takes_do_not_keep_mpirun_from_ending() {
+    let suite = Suite::new();
+    let (_reader, mut writer) = UnixStream::pair().expect("a socket");
+    // mpirun gets it in the blocking mode, and so full that not one byte goes in.
+    writer.set_nonblocking(true).expect("its mode");
+    while writer.write(b"x").is_ok() {}
+    writer.set_nonblocking(false).expect("its mode");
+    let run = suite.mpirun(["-print-all-exitcodes", "-n", "2", "true"]);
+    run.stderr(OwnedFd::from(writer)).output().code(0);
+    suite.gone(&[]);
 }
 
 #[test]

@@ -153,3 +153,13 @@ fn without_auto_cleanup_a_failed_rank_is_told_to_verbose_users_alone_and_ends_no
     told.code(1).says(&["rank 1: exited with code 0 after MPI_Init without MPI_Finalize"]);
     assert!(!told.err().contains("the job was ended"), "{told}");
 }
+
+#[test]
+fn without_auto_cleanup_a_rank_that_leaves_early_gives_its_code_although_the_others_end_with_0() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    // So a rank of MPICH ends whose communicator was aborted: it is not the whole world.
+    let run = suite.mpirun(["-disable-auto-cleanup", "-n", "4"]).arg(suite.program("t-pmi"));
+    run.args(["no-finalize", "1", "8"]).output().code(8).quiet();
+    suite.only_the_daemon_is_left();
+}

@@ -32,7 +32,7 @@ enum State {
 pub(super) enum Turn {
     /// It opens at these ranks.
     Open(RankSet),
-    /// The user is to be told that it waits.
+    /// The user is to read that it waits.
     Waits,
 }
 

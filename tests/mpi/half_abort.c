@@ -1,0 +1,33 @@
+/* half_abort CODE: rank 1 aborts the communicator of the odd ranks with that code. Rank 0 then speaks
+ * with rank 2, and the even ranks end in good order. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    int rank, value = 4;
+    MPI_Comm half;
+
+    MPI_Init(&argc, &argv);
+    if (argc != 2) {
+        fprintf(stderr, "usage: half_abort CODE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Barrier(half);
+    if (rank == 1)
+        MPI_Abort(half, atoi(argv[1]));
+    /* The other odd ranks are aborted here, and the even ones meet. */
+    MPI_Barrier(half);
+    if (rank == 0)
+        MPI_Send(&value, 1, MPI_INT, 1, 0, half);
+    if (rank == 2) {
+        MPI_Recv(&value, 1, MPI_INT, 0, 0, half, MPI_STATUS_IGNORE);
+        printf("rank 2 got %d\n", value);
+    }
+    MPI_Comm_free(&half);
+    MPI_Finalize();
+    return 0;
+}
