@@ -108,7 +108,7 @@ fn what_is_written_behind_the_end_of_a_rank_still_goes_to_its_file() {
     let suite = suite();
     let (go, late) = (path(&suite, "go"), path(&suite, "late"));
     let script = format!(
-        "echo early; (until [ -e {go} ] && ! kill -0 $$; do sleep 0.01; done 2>/dev/null
+        "echo early; (until [ -e {go} ] && ! kill -0 $$; do sleep 0.01; done 2>/dev/null; \
          echo late; touch {late}) &"
     );
     let lines = [
