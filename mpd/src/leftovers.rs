@@ -26,32 +26,34 @@ const MAX_TRIES: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     known: Known,
-    /// Processes that had their number until this sweep: number and beginning.
+    /// Processes that had their number when this sweep began: number and beginning.
     present: BTreeSet<(u32, u64)>,
 }
 
 impl Leftovers {
     /// To be called before anything is killed. If the manager has `just_died`, processes that are gone
-    /// by now ended with it: others cannot have had their numbers since.
+    /// by now ended with it, and had their numbers until now. From now on others can have them.
     pub(crate) fn of(notes: &[Note], just_died: bool) -> Option<Self> {
-        let known = Known::of(notes.iter().filter_map(|note| match note {
+        let mut known = Known::of(notes.iter().filter_map(|note| match note {
             Note::Leftovers(note) => Some(note.clone()),
             Note::Directory(_) | Note::Groups(_) => None,
         }))?;
-        let is_present = |&(pid, begin): &(u32, u64)| just_died || exists(pid, begin);
-        let present = known.unreaped().filter(is_present).collect();
+        let is_present = |&(pid, begin): &(u32, u64)| exists(pid, begin);
+        let present: BTreeSet<_> = known.unreaped().filter(is_present).collect();
+        let lived = |pid, begin| just_died || present.contains(&(pid, begin));
+        known.prolong(since_boot(), lived);
         Some(Self { known, present })
     }
 
     /// To be called when the processes of the job were killed.
     pub(crate) fn remove(mut self) {
         for _ in 0..MAX_LOOKS {
+            self.prolong(since_boot());
             if !self.present.iter().any(|&(pid, begin)| is_active(pid, begin)) {
                 break;
             }
             sleep(INTERVAL);
         }
-        self.known.prolong(since_boot(), |pid, begin| self.present.contains(&(pid, begin)));
         self.known.add(leftovers::Note::Clock(clocks().into()));
         for _ in 0..MAX_TRIES {
             let attached = ipc::sweep(&self.known);
@@ -60,6 +62,12 @@ impl Leftovers {
             }
             sleep(PAUSE);
         }
+    }
+
+    /// Those that still have their number have it until `now`. They may be reaped meanwhile, and others have it.
+    fn prolong(&mut self, now: u64) {
+        self.present.retain(|&(pid, begin)| exists(pid, begin));
+        self.known.prolong(now, |pid, begin| self.present.contains(&(pid, begin)));
     }
 
     /// Gives how many files are in use.
@@ -80,5 +88,56 @@ impl Leftovers {
                 0
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use mpd_io::leftovers::life;
+    use mpd_job::leftovers::{Before, Object, Reason, State, Use};
+    use nix::unistd::{Pid, geteuid};
+
+    use super::*;
+
+    /// A segment that a process of that number made at that time since boot, and that has no users.
+    fn segment(pid: u32, boot: u64) -> Object {
+        let clocks = clocks();
+        let at = (clocks.wall - clocks.before + boot) / 1000;
+        let state = State::Memory { made: Use { pid, at }, attached: 0 };
+        Object { id: -1, users: [geteuid().as_raw(); 2], state }
+    }
+
+    fn reason(leftovers: &Leftovers, object: &Object) -> Option<Reason> {
+        let judged = leftovers.known.judge(object, geteuid().as_raw());
+        judged.err().map(|kept| kept.reason)
+    }
+
+    #[test]
+    fn what_a_process_makes_that_got_the_number_of_a_rank_during_the_sweep_stays() {
+        let mut rank = Command::new("sleep").arg("60").spawn().expect("a process");
+        let pid = rank.id();
+        let noted = life(Pid::from_raw(pid.cast_signed()), false).expect("it lives");
+        let notes = [
+            leftovers::Note::Began(Before::default()),
+            leftovers::Note::Clock(clocks().into()),
+            leftovers::Note::Process(noted),
+        ];
+        let notes = notes.map(Note::Leftovers);
+        let (soon, later) = (noted.seen + 10_000, noted.seen + 60_000);
+
+        let mut alive = Leftovers::of(&notes, true).expect("notes");
+        alive.prolong(soon);
+        assert_eq!(reason(&alive, &segment(pid, soon)), None, "it had its number until then");
+        rank.kill().expect("SIGKILL");
+        rank.wait().expect("reaped");
+        alive.prolong(later);
+        assert_eq!(reason(&alive, &segment(pid, later)), Some(Reason::AnotherTime(pid)));
+
+        let mut gone = Leftovers::of(&notes, true).expect("notes");
+        assert_eq!(reason(&gone, &segment(pid, noted.seen)), None, "it ended with its manager");
+        gone.prolong(later);
+        assert_eq!(reason(&gone, &segment(pid, later)), Some(Reason::AnotherTime(pid)));
     }
 }

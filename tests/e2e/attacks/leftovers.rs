@@ -46,9 +46,12 @@ set -eu
 mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm; chmod 711 "$T"
 alice="$T/t-run uid=$ALICE" bob="$T/t-run uid=$BOB"
 cd "$WORK"
-# The rank leaves a process of the number that it reads.
+# The rank leaves a process of the number that it reads. Objects are the job's only if their maker is reaped by the
+# manager: it begins when the shell that started it, which would reap it, is gone.
 $alice "$MPIRUN" -n 1 bash -c '
-    ("$T/t-ipc" exit >of-the-job &)
+    (starter=$BASHPID
+     { until read -r _ _ _ parent _ </proc/self/stat && [ $parent != $starter ]; do sleep 0.01; done
+       exec "$T/t-ipc" exit >of-the-job; } &)
     for try in {1..2000}; do [ ! -s wanted ] || break; sleep 0.01; done
     read wanted <wanted
     for try in {1..2000}; do
