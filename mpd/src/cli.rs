@@ -124,6 +124,10 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "DIR", requires = "private")]
     pub(crate) listed: Option<PathBuf>,
 
+    /// With --listed: the run directory above it goes with the last private ring, if nothing else is in it.
+    #[arg(long, hide = true, requires = "listed")]
+    pub(crate) removes_rundir: bool,
+
     /// With --private: others may enter, and all leave when this one does.
     #[arg(long, hide = true, requires = "private", requires = "ring")]
     pub(crate) open: bool,

@@ -18,7 +18,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
 use crate::cli::Run;
-use crate::private::{self, Private, Started};
+use crate::private::{self, Listing, Private, Started};
 use crate::singleton::Adopted;
 
 /// A submitted job.
@@ -102,8 +102,12 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     if !job.demand.allocated.is_empty() {
         spec.to_mut().placement.hosts.extend(job.demand.allocated.iter().cloned());
     }
-    let listed = is_usable.then(|| listed::directory(rundir.path()));
-    private::start(&job.demand, job.verbose, listed.as_deref(), signals)
+    // A directory that the user chose stays.
+    let listed = is_usable.then(|| Listing {
+        directory: listed::directory(rundir.path()),
+        removes_rundir: !rundir.is_explicit(),
+    });
+    private::start(&job.demand, job.verbose, listed.as_ref(), signals)
 }
 
 fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> {

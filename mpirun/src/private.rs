@@ -9,7 +9,7 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use mpd_channel::KeyText;
@@ -64,15 +64,23 @@ pub enum Started {
     Interrupted(i32),
 }
 
-/// Starts a daemon here, and one on each other host that is wanted. Consoles find the ring in the directory
-/// `listed`.
+/// Where consoles find a private ring.
+#[derive(Debug)]
+pub struct Listing {
+    /// Of the sockets.
+    pub directory: PathBuf,
+    /// The run directory above goes with the last socket if nothing else is in it.
+    pub removes_rundir: bool,
+}
+
+/// Starts a daemon here, and one on each other host that is wanted. Consoles find the ring where it is `listed`.
 ///
 /// # Errors
 /// One of them cannot be had. Nothing is left then, and who failed and why is told on standard error.
 pub fn start(
     demand: &Demand,
     verbose: bool,
-    listed: Option<&Path>,
+    listed: Option<&Listing>,
     signals: &mut Signals,
 ) -> Result<Started> {
     let here = host_name();
@@ -129,7 +137,11 @@ struct Daemon {
 
 impl Daemon {
     /// Starts `mpd` for us alone; with `ring`, others may enter.
-    fn start(own: Option<&HostEntry>, ring: Option<&Ring>, listed: Option<&Path>) -> Result<Self> {
+    fn start(
+        own: Option<&HostEntry>,
+        ring: Option<&Ring>,
+        listed: Option<&Listing>,
+    ) -> Result<Self> {
         let program = find("mpd")?;
         let (conn, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let words = daemon_words(own, ring, listed);
@@ -174,13 +186,13 @@ impl Daemon {
 fn daemon_words(
     own: Option<&HostEntry>,
     ring: Option<&Ring>,
-    listed: Option<&Path>,
+    listed: Option<&Listing>,
 ) -> Vec<Vec<u8>> {
     let mut words = vec![b"mpd".to_vec(), b"--private".to_vec()];
     let mut option = |name: &str, value: Vec<u8>| words.extend([name.into(), value]);
     option("--owner", std::process::id().to_string().into_bytes());
     if let Some(listed) = listed {
-        option("--listed", listed.as_os_str().to_owned().into_vec());
+        option("--listed", listed.directory.as_os_str().to_owned().into_vec());
     }
     if let Some(own) = own {
         if !thishost::is_loopback(&own.host) {
@@ -193,6 +205,7 @@ fn daemon_words(
             option("--ifhn", ifhn.clone().into_bytes());
         }
     }
+    let removes_rundir = listed.is_some_and(|listed| listed.removes_rundir);
     if let Some(ring) = ring {
         option("--ring", ring.name.as_str().into());
         option("--rundir", ring.rundir.path().as_os_str().to_owned().into_vec());
@@ -200,6 +213,9 @@ fn daemon_words(
         // Before all that enter.
         option("--ordinal", b"1".to_vec());
         words.extend([b"--open".to_vec(), b"--tell-ready".to_vec()]);
+    }
+    if removes_rundir {
+        words.push(b"--removes-rundir".to_vec());
     }
     words
 }

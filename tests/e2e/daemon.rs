@@ -339,10 +339,13 @@ fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
         run.env("XDG_RUNTIME_DIR", suite.path("theirs")).output()
     };
     job().code(0).quiet().prints("x\nx\n");
-    // The next to be looked for. The job has made it, to be found there by consoles.
+    // The next to be looked for. The job has made it, to be found there by consoles, and removed it.
     let host = suite.command("hostname").output().out();
     let name = format!("mpd-60206-{}", host.trim());
-    std::fs::remove_dir_all(format!("/tmp/{name}")).expect("the run directory of the job");
+    assert!(
+        !std::fs::exists(format!("/tmp/{name}")).expect("/tmp"),
+        "the run directory of the job"
+    );
     let taken = tempfile::Builder::new()
         .prefix(&name)
         .rand_bytes(0)

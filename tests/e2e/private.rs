@@ -328,3 +328,64 @@ fn what_a_mask_takes_from_its_owner_a_private_job_has_all_the_same() {
     console(&suite, "mpdkilljob", &[&name]).output().code(0).quiet();
     ended_on_request(job);
 }
+
+/// The system calls of a daemon that name what its private ring has in the run directory: the descriptor of its
+/// socket is written with its path.
+fn calls_for_the_listing(suite: &Suite, strace: &str) -> Vec<String> {
+    let run = suite.command(strace).args(["-f", "-yy", "-o", "trace", "-e", "trace=!execve"]);
+    let run = run.arg(suite.program("mpirun")).args(["-n", "1", "true"]);
+    run.deadline(120).output().code(0);
+    let trace = fs::read_to_string(suite.path("work/trace")).expect("a trace");
+    let directory = suite.rundir().join("private").display().to_string();
+    let calls = trace.lines().filter(|line| line.contains(&directory));
+    let calls: Vec<(&str, &str)> = calls.filter_map(|line| line.split_once(' ')).collect();
+    // A child has other descriptors under their numbers.
+    let daemon = calls.iter().find(|(_, call)| call.trim_start().starts_with("bind("));
+    let daemon = daemon.expect("a socket").0;
+    calls.iter().filter(|(pid, _)| *pid == daemon).map(|(_, call)| (*call).to_owned()).collect()
+}
+
+#[test]
+fn to_be_found_costs_a_job_six_system_calls_and_the_first_and_last_one_their_directory() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    let socket = 1;
+    let alone = calls_for_the_listing(&suite, &strace);
+    assert!(alone.len() + socket <= 8, "{alone:#?}");
+    let (other, name) = sleeping(&suite, &["-n", "1"]);
+    let beside = calls_for_the_listing(&suite, &strace);
+    assert!(beside.len() + socket <= 6, "{beside:#?}");
+    console(&suite, "mpdkilljob", &[&name]).output().code(0).quiet();
+    ended_on_request(other);
+}
+
+#[test]
+fn the_last_private_job_removes_an_empty_run_directory_that_its_user_did_not_choose() {
+    let suite = Suite::new();
+    let session = suite.path("tmp/session");
+    fs::create_dir(&session).expect("a directory");
+    fs::set_permissions(&session, PermissionsExt::from_mode(0o700)).expect("chmod");
+    let job = |words: &[&str]| {
+        let run = suite.mpirun(words).without_env("MPD_RUNDIR");
+        run.env("XDG_RUNTIME_DIR", &session)
+    };
+    let first = job(&["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]).deadline(60).start();
+    first.shows("up");
+    job(&["-n", "1", "true"]).output().code(0).quiet();
+    assert!(session.join("mpd/private").exists(), "another job is found there");
+    first.send(Signal::SIGTERM);
+    first.wait().code(143);
+    assert_eq!(fs::read_dir(&session).expect("it is there").count(), 0);
+    // Jobs that begin while others end are found, and all are gone at last.
+    let many: Vec<Running> =
+        (0..12).map(|_| job(&["-n", "1", "true"]).deadline(60).start()).collect();
+    for job in many {
+        job.wait().code(0).quiet();
+    }
+    assert_eq!(fs::read_dir(&session).expect("it is there").count(), 0);
+    // A directory that its user chose stays.
+    suite.mpirun(["-n", "1", "true"]).output().code(0).quiet();
+    assert!(suite.rundir().exists() && !suite.rundir().join("private").exists());
+    fs::remove_dir(session).expect("it is empty");
+    suite.gone(&[]);
+}

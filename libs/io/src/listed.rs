@@ -1,23 +1,29 @@
 //! The sockets by which consoles reach private rings: `RUNDIR/private/pPID`, where PID is the process that began
 //! the ring.
 //!
-//! A daemon locks one byte of `RUNDIR/private/lock`, the one at its PID, for as long as it lives. A socket whose
-//! byte is not locked is what a killed daemon left.
+//! That its daemon listens is the lock of a socket: the kernel lifts it when the daemon ends. A socket that refuses
+//! connections is what a killed daemon left, or one whose daemon is about to listen: it is removed when the process
+//! that began the ring is gone, too.
+//!
+//! The last daemon removes the directory. Another one may be about to use it, and makes it again then.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use mpd_wire::console_of;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use nix::sys::signal::kill;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
 };
+use nix::unistd::Pid;
+
+use crate::rundir::{RunDir, RunDirError};
 
 /// The directory of these sockets in a run directory.
 const DIRECTORY: &str = "private";
@@ -25,53 +31,53 @@ const DIRECTORY: &str = "private";
 /// Most sockets that a console looks at.
 const MAX_LISTED: usize = 4096;
 
+/// How often a daemon makes a directory that others remove again.
+const MAX_TRIES: usize = 16;
+
 /// Where the sockets of private rings are in the run directory `rundir`.
 pub fn directory(rundir: &Path) -> PathBuf {
     rundir.join(DIRECTORY)
 }
 
-/// A socket that consoles find while this value lives.
+/// A socket that consoles find while this value lives. The kernel closes it with the process: a daemon ends with its
+/// ring, and each system call delays the end of its job.
 #[derive(Debug)]
 pub struct Listed {
     path: PathBuf,
-    listener: UnixListener,
-    _lock: File,
+    listener: ManuallyDrop<UnixListener>,
+    /// The run directory goes with the last socket if nothing else is in it.
+    removes_rundir: bool,
 }
 
 impl Listed {
-    /// Listens in `directory` for the ring that the process `owner` began. Makes the directory, not its parent.
-    /// Waits for nothing.
+    /// Listens in `directory` for the ring that the process `owner` began. Makes the directory and the run directory
+    /// above it if they are not there; with `removes_rundir` it removes both if they are empty at the end, else its
+    /// own. Waits for nothing.
     ///
     /// # Errors
     /// Those of the system. The ring cannot be found by consoles then.
-    pub fn open(directory: &Path, owner: u32) -> io::Result<Self> {
-        let lock = match open_lock(directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().mode(0o700).create(directory)?;
-                open_lock(directory)?
-            }
-            opened => opened?,
-        };
-        set_lock(&lock, owner, libc::F_WRLCK)?;
+    pub fn open(directory: &Path, owner: u32, removes_rundir: bool) -> io::Result<Self> {
         let path = directory.join(format!("p{owner}"));
         let address = UnixAddr::new(&path)?;
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        match bind_to(&socket, &address) {
-            Err(Errno::EADDRINUSE) => {
-                // Its daemon is dead, since we hold the lock.
-                fs::remove_file(&path)?;
-                bind_to(&socket, &address)?;
+        let socket = new_socket()?;
+        let mut tries = 0..MAX_TRIES;
+        while let Err(errno) = bind(socket.as_raw_fd(), &address) {
+            match errno {
+                _ if tries.next().is_none() => return Err(errno.into()),
+                Errno::ENOENT => make(directory)?,
+                // Of an earlier daemon of the same process.
+                Errno::EADDRINUSE if is_refused(&address) => fs::remove_file(&path)?,
+                errno => return Err(errno.into()),
             }
-            bound => bound?,
         }
-        let listed = Self { path, listener: socket.into(), _lock: lock };
-        listen(&listed.listener, Backlog::MAXALLOWABLE)?;
+        let listener = ManuallyDrop::new(UnixListener::from(socket));
+        let listed = Self { path, listener, removes_rundir };
+        listen(&*listed.listener, Backlog::MAXALLOWABLE)?;
         Ok(listed)
     }
 
     /// The socket, which does not block.
-    pub const fn listener(&self) -> &UnixListener {
+    pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 }
@@ -79,10 +85,39 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        let Some(directory) = self.path.parent() else { return };
+        if fs::remove_dir(directory).is_ok()
+            && self.removes_rundir
+            && let Some(rundir) = directory.parent()
+        {
+            let _ = fs::remove_dir(rundir);
+        }
     }
 }
 
-/// The sockets in `directory` whose daemons live, in the order of their owners. Removes the others and gives them.
+/// Makes the directory of the sockets in a run directory. Another daemon may have made it, or remove it again.
+fn make(directory: &Path) -> io::Result<()> {
+    let new = || DirBuilder::new().mode(0o700).create(directory);
+    let made = match (new(), directory.parent()) {
+        (Err(error), Some(rundir)) if error.kind() == ErrorKind::NotFound => {
+            // Others may have made it in the meantime: it is trusted only if it is ours.
+            match RunDir::at(rundir.to_owned()).make() {
+                Err(RunDirError::System { error, .. }) => Err(error),
+                made => made.map_err(io::Error::other).and_then(|()| new()),
+            }
+        }
+        (made, _) => made,
+    };
+    match made {
+        Err(error) if [ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&error.kind()) => {
+            Ok(())
+        }
+        made => made,
+    }
+}
+
+/// The sockets in `directory` whose daemons live, in the order of their owners. Removes those of dead rings and gives
+/// them.
 pub fn look(directory: &Path) -> (Vec<(u32, PathBuf)>, Vec<PathBuf>) {
     let owner = |path: &PathBuf| console_of(path.file_name()?.to_str()?);
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -90,61 +125,60 @@ pub fn look(directory: &Path) -> (Vec<(u32, PathBuf)>, Vec<PathBuf>) {
     let mut listed: Vec<(u32, PathBuf)> = paths.take(MAX_LISTED).collect();
     listed.sort_unstable();
     let mut removed = Vec::new();
-    // Without the lock file, or where it cannot be written, nothing is known to be dead.
-    if let Ok(lock) = open_lock(directory) {
-        for (_, path) in listed.extract_if(.., |(owner, _)| is_free(&lock, *owner)) {
-            if fs::remove_file(&path).is_ok() {
-                removed.push(path);
-            }
+    let refuses =
+        |(_, path): &mut (u32, PathBuf)| UnixAddr::new(&*path).is_ok_and(|at| is_refused(&at));
+    for (owner, path) in listed.extract_if(.., refuses) {
+        if !lives(owner) && fs::remove_file(&path).is_ok() {
+            removed.push(path);
         }
     }
     (listed, removed)
 }
 
-/// Whether no daemon holds the lock of `owner`. If so, it is held here until `lock` is closed, so that none begins.
-fn is_free(lock: &File, owner: u32) -> bool {
-    set_lock(lock, owner, libc::F_WRLCK).is_ok()
+/// Whether no daemon listens at the socket. One that does may see a connection that closes at once.
+fn is_refused(address: &UnixAddr) -> bool {
+    new_socket()
+        .is_ok_and(|socket| connect(socket.as_raw_fd(), address) == Err(Errno::ECONNREFUSED))
 }
 
-fn open_lock(directory: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.truncate(false).open(directory.join("lock"))
+/// Whether a process has this number.
+fn lives(number: u32) -> bool {
+    let pid = i32::try_from(number).map(Pid::from_raw);
+    pid.is_ok_and(|pid| kill(pid, None) != Err(Errno::ESRCH))
 }
 
-/// The lock belongs to the open file, so no process has to be asked for it, and the kernel lifts it at our end.
-fn set_lock(lock: &File, owner: u32, kind: libc::c_int) -> nix::Result<()> {
-    let range = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: owner.into(),
-        l_len: 1,
-        l_pid: 0,
-    };
-    fcntl(lock, FcntlArg::F_OFD_SETLK(&range)).map(drop)
-}
-
-fn bind_to(socket: &OwnedFd, address: &UnixAddr) -> nix::Result<()> {
-    bind(socket.as_raw_fd(), address)
+fn new_socket() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Unix, SockType::Stream, flags, None)
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
+    use std::process::Command;
 
     use super::*;
+
+    fn open(directory: &Path, owner: u32) -> io::Result<Listed> {
+        Listed::open(directory, owner, false)
+    }
 
     fn names(found: &[(u32, PathBuf)]) -> Vec<u32> {
         found.iter().map(|(owner, _)| *owner).collect()
     }
 
+    /// The number of a process that is gone.
+    fn gone() -> u32 {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    }
+
     /// A socket in its place whose daemon is dead.
     fn leftover(directory: &Path, owner: u32) -> PathBuf {
-        let listed = Listed::open(directory, owner).unwrap();
-        let (path, elsewhere) = (listed.path.clone(), directory.join("elsewhere"));
-        fs::rename(&path, &elsewhere).unwrap();
-        drop(listed);
-        fs::rename(&elsewhere, &path).unwrap();
+        fs::create_dir_all(directory).unwrap();
+        let path = directory.join(format!("p{owner}"));
+        drop(UnixListener::bind(&path).unwrap());
         path
     }
 
@@ -153,7 +187,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(dir.path());
         assert!(look(&directory).0.is_empty(), "there is no directory");
-        let two = [7, 3].map(|owner| Listed::open(&directory, owner).unwrap());
+        let two = [7, 3].map(|owner| open(&directory, owner).unwrap());
         let (found, removed) = look(&directory);
         assert_eq!(names(&found), [3, 7]);
         assert!(removed.is_empty());
@@ -163,15 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_without_a_lock_is_removed_and_others_stay() {
+    fn a_socket_is_removed_if_its_daemon_and_its_mpirun_are_gone_and_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(dir.path());
-        let dead = leftover(&directory, 5);
-        let alive = Listed::open(&directory, 6).unwrap();
+        let dead = leftover(&directory, gone());
+        // Its daemon may be about to listen.
+        let begins = leftover(&directory, std::process::id());
+        let alive = open(&directory, 1).unwrap();
         fs::write(directory.join("other"), "").unwrap();
         let (found, removed) = look(&directory);
-        assert_eq!((names(&found), removed), (vec![6], vec![dead.clone()]));
-        assert!(!dead.exists() && alive.path.exists() && directory.join("other").exists());
+        assert_eq!((names(&found), removed), (vec![1], vec![dead.clone()]));
+        assert!(!dead.exists() && begins.exists() && alive.path.exists());
+        assert!(directory.join("other").exists());
     }
 
     #[test]
@@ -179,17 +216,55 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(dir.path());
         leftover(&directory, 5);
-        let alive = Listed::open(&directory, 5).unwrap();
-        Listed::open(&directory, 5).expect_err("it is locked");
+        let alive = open(&directory, 5).unwrap();
+        open(&directory, 5).expect_err("a daemon listens there");
         UnixStream::connect(&alive.path).unwrap();
     }
 
     #[test]
-    fn a_path_that_is_too_long_and_a_missing_run_directory_are_errors() {
+    fn the_last_one_removes_what_is_empty_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let rundir = dir.path().join("run");
+        let directory = directory(&rundir);
+        let open = |owner, removes| Listed::open(&directory, owner, removes).unwrap();
+        let (one, two) = (open(1, true), open(2, true));
+        drop(one);
+        assert!(two.path.exists());
+        drop(two);
+        assert!(!rundir.exists());
+        let one = open(1, true);
+        fs::write(rundir.join("mpd.lock"), "").unwrap();
+        drop(one);
+        assert!(rundir.exists() && !directory.exists(), "a daemon uses it");
+        fs::remove_file(rundir.join("mpd.lock")).unwrap();
+        drop(open(1, false));
+        assert!(rundir.exists() && !directory.exists(), "its user made it");
+    }
+
+    #[test]
+    fn who_begins_while_the_last_one_leaves_finds_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = directory(&dir.path().join("run"));
+        std::thread::scope(|scope| {
+            for owner in 1..=4 {
+                let directory = &directory;
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let listed = Listed::open(directory, owner, true).unwrap();
+                        UnixStream::connect(&listed.path).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(!directory.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_and_a_directory_that_cannot_be_made_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let long = dir.path().join("x".repeat(120));
         fs::create_dir(&long).unwrap();
-        Listed::open(&directory(&long), 5).expect_err("too long for a socket");
-        Listed::open(&directory(&dir.path().join("none")), 5).expect_err("no run directory");
+        open(&directory(&long), 5).expect_err("too long for a socket");
+        open(&directory(&dir.path().join("none/none")), 5).expect_err("nothing is above it");
     }
 }

@@ -195,8 +195,16 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError`] when one is not to be trusted or cannot be made.
     pub fn prepare(&self) -> Result<(), RunDirError> {
-        self.make()?;
-        Self::make_directory(&self.jobs())
+        // A private ring that ends removes the directory while it is empty.
+        const MAX_TRIES: usize = 16;
+        let mut tries = 0..MAX_TRIES;
+        loop {
+            match self.make().and_then(|()| Self::make_directory(&self.jobs())) {
+                Err(RunDirError::System { error, .. })
+                    if error.kind() == io::ErrorKind::NotFound && tries.next().is_some() => {}
+                made => return made,
+            }
+        }
     }
 
     /// Makes the directory itself, if needed.

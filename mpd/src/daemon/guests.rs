@@ -33,8 +33,9 @@ pub(super) struct Guests {
 
 impl Guests {
     /// Of the ring that the process `owner` began. Without a `directory`, and where it cannot be used, nobody comes.
-    pub(super) fn of(owner: u32, directory: Option<&Path>) -> Self {
-        let open = |directory| Listed::open(directory, owner);
+    /// `removes_rundir`: see [`Listed::open`].
+    pub(super) fn of(owner: u32, directory: Option<&Path>, removes_rundir: bool) -> Self {
+        let open = |directory| Listed::open(directory, owner, removes_rundir);
         let listed = directory.map(open).transpose().unwrap_or_else(|error| {
             log::info!("consoles do not find this job: {error}");
             None

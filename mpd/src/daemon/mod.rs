@@ -386,7 +386,7 @@ fn begin_private(
     peers: &mut Peers,
     now: Time,
 ) -> Result<Guests> {
-    let guests = Guests::of(owner, cli.listed.as_deref());
+    let guests = Guests::of(owner, cli.listed.as_deref(), cli.removes_rundir);
     if let Some(fd) = guests.listener() {
         poll.registry().register(&mut SourceFd(&fd), GUESTS, Interest::READABLE)?;
     }
