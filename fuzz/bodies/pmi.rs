@@ -101,7 +101,7 @@ fn answer(session: &mut Session, ticket: Ticket, operation: &Operation, late: &m
             Answer::Found(Ok(&service.name))
         }
         Operation::Unpublish { .. } => Answer::Unpublished(Err("not_found")),
-        Operation::Fence => Answer::Fence,
+        Operation::Fence | Operation::GroupFence { .. } => Answer::Fence,
         Operation::Ring { left, right } => Answer::Ring(Ok((right, left))),
         Operation::Connect { .. } | Operation::Disconnect { .. } | Operation::Signal { .. } => {
             Answer::Done(Ok(()))

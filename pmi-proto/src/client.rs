@@ -253,7 +253,7 @@ mod tests {
             client.receive(&[*byte]);
         }
         assert_eq!(client.poll_reply(), Some(Reply::Appnum(0)));
-        assert_eq!(client.poll_reply(), Some(Reply::BarrierOut));
+        assert_eq!(client.poll_reply(), Some(Reply::BarrierOut { tag: None }));
         assert_eq!(client.poll_reply(), Some(Reply::NotUnderstood(b"what".into())));
         assert_eq!(client.poll_reply(), None);
     }

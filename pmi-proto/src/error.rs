@@ -109,17 +109,24 @@ pub enum ProtocolError {
     /// [`MAX_SPAWN_LINES`](crate::limits::MAX_SPAWN_LINES).
     #[error("spawn: more arguments and hints than are taken")]
     SpawnTooLarge,
-    /// A client of PMI-2 has more requests open than [`MAX_OPEN`](crate::limits::MAX_OPEN).
+    /// A client has more requests open than [`MAX_OPEN`](crate::limits::MAX_OPEN), or waits in more barriers
+    /// than [`MAX_BARRIERS`](crate::limits::MAX_BARRIERS).
     #[error("{command}: too many requests are open")]
     TooManyOpen {
         /// The command of the message.
         command: &'static str,
     },
-    /// A client of PMI-2 is in a fence, or a ring, already.
+    /// A client is in a fence, or a ring, or a barrier.
     #[error("{command}: the rank is in a fence already")]
     InFence {
         /// The command of the message.
         command: &'static str,
+    },
+    /// A barrier is for a group that is none, or not for this client to name.
+    #[error("barrier_in: {group} is no group of the world with this rank in it")]
+    BadGroup {
+        /// The beginning of the group.
+        group: String,
     },
     /// A client put a key that only the process manager may set.
     #[error("put: key {key} is reserved")]
@@ -161,6 +168,7 @@ impl ProtocolError {
             Self::BadNumber { .. } => "bad_number",
             Self::UnsupportedVersion { .. } => "unsupported_version",
             Self::WrongRank { .. } => "wrong_rank",
+            Self::BadGroup { .. } => "bad_group",
             Self::NotInitialized { .. } => "not_initialized",
             Self::ForeignKvs { .. } => "unknown_kvsname",
             Self::EmptyKey { .. } => "empty_key",
@@ -196,6 +204,7 @@ impl ProtocolError {
             | Self::InFence { command } => Some(command),
             Self::UnsupportedVersion { .. } => Some("init"),
             Self::WrongRank { .. } => Some("initack"),
+            Self::BadGroup { .. } => Some("barrier_in"),
             Self::ReservedKey { .. } => Some("put"),
             Self::SpawnTooLarge => Some("spawn"),
             Self::NoCommand { .. }

@@ -74,6 +74,7 @@
 //! | a spawn of nothing, of no processes, or beyond [`MAX_SPAWN_BYTES`](limits::MAX_SPAWN_BYTES) | rc=-1 and a msg, once a call |
 //! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
 //! | in PMI-2 a second fence while in one; more open requests than are taken | rc=-1 and an errmsg |
+//! | a barrier of what is no group, without PMI-1.2, or in more barriers than are taken | `barrier_in_result rc=-1` and a msg |
 //! | a line or message without `cmd=` | nothing |
 //! | a value that no client can put, in a reply beyond [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
 //! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
@@ -115,6 +116,7 @@ pub use client::{Client, IndexedEntry, Refusal, Reply, Setting};
 pub use environment::is_launcher_variable;
 pub use error::{ProtocolError, PutError};
 pub use kvs::Kvs;
+pub use pmi1::group::{BarrierGroup, GroupMembers};
 pub use service::{NameAndKey, Service};
 pub use session::{Answer, Dialect, Facts, Operation, Phase, Session, Ticket};
 pub use spawn::{SpawnCommand, SpawnRequest, Spawned};

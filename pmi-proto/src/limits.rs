@@ -62,6 +62,14 @@ pub const MAX_SPAWN_LINES: usize = 8192;
 /// Each is one thread's, and few programs have more threads in a call of PMI than a node has CPUs.
 pub const MAX_OPEN: usize = 256;
 
+/// How many barriers of groups one client of PMI-1.2 may wait in, in all its threads.
+pub const MAX_BARRIERS: usize = 256;
+
+/// How many runs of consecutive ranks a group of a barrier may have.
+///
+/// So many fit one message between managers, whatever the ranks are numbered through the job.
+pub const MAX_GROUP_RUNS: usize = 2048;
+
 /// How many bytes of undecoded input a session holds while the client has to wait.
 ///
 /// A client has one outstanding request, so nothing above one line is needed; four of the longest

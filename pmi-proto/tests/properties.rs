@@ -180,7 +180,7 @@ proptest! {
             last.insert(key, value);
         }
         let request = client.barrier_in();
-        prop_assert_eq!(ask(&mut client, request), Reply::BarrierOut);
+        prop_assert_eq!(ask(&mut client, request), Reply::BarrierOut { tag: None });
         for (key, value) in last {
             let request = client.get(key);
             prop_assert_eq!(ask(&mut client, request), Reply::GetResult(Ok(value.clone())));

@@ -48,12 +48,14 @@ fn an_init_may_come_again_without_a_finalize() {
 }
 
 #[test]
-fn every_subversion_is_told_1_1() {
-    for subversion in [0, 1, 2, 9] {
+fn a_client_is_told_the_lower_of_the_subversion_that_it_asks_for_and_2() {
+    for (asked, told) in [("0", 1), ("1", 1), ("x", 1), ("2", 2), ("9", 2)] {
         let mut manager = Manager::new();
-        let reply = manager.say(&format!("cmd=init pmi_version=1 pmi_subversion={subversion}"));
-        assert_eq!(reply, INIT_REPLY);
+        let reply = manager.say(&format!("cmd=init pmi_version=1 pmi_subversion={asked}"));
+        let line = format!("cmd=response_to_init pmi_version=1 pmi_subversion={told} rc=0\n");
+        assert_eq!(reply, line, "{asked}");
     }
+    assert_eq!(Manager::new().say("cmd=init pmi_version=1"), INIT_REPLY);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!     t-pmi hello                 init to finalize; prints what it was told
 //!     t-pmi put-fence-get-all K   every rank puts K keys and reads those of all
 //!     t-pmi fences COUNT          as many fences, each with a new value to be seen by all
+//!     t-pmi groups COUNT          so many rounds of barriers of groups of PMI-1.2, several at once
 //!     t-pmi again                 inits twice, finalizes, and does all of it once more
 //!     t-pmi odd-values            values with blanks, '=', and of the greatest length
 //!     t-pmi index                 walks the key-value space by index
@@ -60,11 +61,12 @@ fn main() {
         "chunks" => client.byte_by_byte = true,
         _ => {}
     }
-    client.init();
+    client.init(if mode == "groups" { 2 } else { 1 });
     match mode.as_str() {
         "hello" | "chunks" => hello(&mut client),
         "put-fence-get-all" => put_fence_get_all(&mut client, argument(1, 1)),
         "fences" => fences(&mut client, argument(1, 10)),
+        "groups" => groups(&mut client, argument(1, 1)),
         "again" => again(&mut client),
         "odd-values" => odd_values(&mut client),
         "index" => index(&mut client),
@@ -109,6 +111,33 @@ fn hello(client: &mut Client) {
     client.fence();
     let (rank, size, kvs) = (rank(), size(), client.kvs.clone());
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
+}
+
+/// Each rank meets its neighbour, the one half a world away, those of its node, and if it is even the other
+/// even ones, who go on without the odd ones.
+fn groups(client: &mut Client, rounds: usize) {
+    assert_eq!(client.version, "1.2");
+    let (me, size) = (rank(), size());
+    assert!(size % 4 == 0, "pairs, and halves of pairs");
+    let pair = |one: usize, other: usize| format!("{},{}", one.min(other), one.max(other));
+    let (near, far) = (me ^ 1, (me + size / 2) % size);
+    let even: Vec<String> = (0..size).step_by(2).map(|rank| rank.to_string()).collect();
+    for round in 0..rounds {
+        client.put(&format!("near-{round}-{me}"), &round.to_string());
+        client.meet(&[&format!("{}:{round}", pair(me, near))]);
+        assert_eq!(client.get(&format!("near-{round}-{near}")), round.to_string());
+        if me % 2 == 0 {
+            client.put(&format!("even-{round}-{me}"), &round.to_string());
+            client.meet(&[&format!("{}:7", even.join(","))]);
+            for other in (0..size).step_by(2) {
+                assert_eq!(client.get(&format!("even-{round}-{other}")), round.to_string());
+            }
+        }
+        client.put(&format!("far-{round}-{me}"), &round.to_string());
+        client.meet(&["NODE:1", &format!("{}:2", pair(me, far)), "WORLD:3", "WORLD:0"]);
+        assert_eq!(client.get(&format!("far-{round}-{far}")), round.to_string());
+    }
+    report(&format!("groups ok {me}"));
 }
 
 fn block(signal: Signal) {
@@ -169,12 +198,12 @@ fn fences(client: &mut Client, count: usize) {
 fn again(client: &mut Client) {
     client.put(&format!("first-{}", rank()), "1");
     client.fence();
-    client.init();
+    client.init(1);
     let other = (rank() + 1) % size();
     assert_eq!(client.get(&format!("first-{other}")), "1");
     client.fence();
     client.finalize();
-    client.init();
+    client.init(1);
     client.fence();
     report(&format!("again ok {}", rank()));
 }
@@ -312,8 +341,8 @@ impl Client {
         Self { stream: BufReader::new(stream), kvs, version, byte_by_byte: false }
     }
 
-    fn init(&mut self) {
-        let answer = self.ask("cmd=init pmi_version=1 pmi_subversion=1");
+    fn init(&mut self, subversion: u32) {
+        let answer = self.ask(&format!("cmd=init pmi_version=1 pmi_subversion={subversion}"));
         assert!(answer.starts_with("cmd=response_to_init "), "{answer}");
         assert_eq!([value_of(&answer, "pmi_version"), value_of(&answer, "rc")], ["1", "0"]);
         // Some clients insist on exactly 1.1.
@@ -337,6 +366,20 @@ impl Client {
         assert!(answer.starts_with("cmd=barrier_out"), "{answer}");
     }
 
+    /// Waits in the barriers of all these groups, as many threads would.
+    fn meet(&mut self, groups: &[&str]) {
+        let mut tags: Vec<&str> = Vec::new();
+        for group in groups {
+            self.send(&format!("cmd=barrier_in group={group}"));
+            tags.push(group.split_once(':').expect("a tag").1);
+        }
+        let mut ended: Vec<String> =
+            groups.iter().map(|_| value_of(&self.line("a barrier"), "tag")).collect();
+        tags.sort_unstable();
+        ended.sort_unstable();
+        assert_eq!(ended, tags);
+    }
+
     fn finalize(&mut self) {
         let answer = self.ask("cmd=finalize");
         assert!(answer.starts_with("cmd=finalize_ack"), "{answer}");
@@ -344,9 +387,13 @@ impl Client {
 
     fn ask(&mut self, line: &str) -> String {
         self.send(line);
+        self.line(line)
+    }
+
+    fn line(&mut self, asked: &str) -> String {
         let mut answer = String::new();
         let count = self.stream.read_line(&mut answer).expect("an answer");
-        assert!(count > 0, "the server closed the connection after '{line}'");
+        assert!(count > 0, "the server closed the connection after '{asked}'");
         // Only a value that fits no put of a client with a line buffer of 1024 bytes has a longer answer.
         let longest = if answer.contains(LONGEST_BEGINS) { MAX_VALUE + 40 } else { MAX_VALUE };
         assert!(count <= longest, "an answer of {count} bytes");

@@ -116,7 +116,7 @@ impl Server for Lines {
 
     fn fence(&self) -> Result<(), Error> {
         match self.ask("barrier_in", Codec::barrier_in)? {
-            Reply::BarrierOut => Ok(()),
+            Reply::BarrierOut { .. } => Ok(()),
             other => Err(wrong("barrier_in", &other)),
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Rank;
 
 /// A set of ranks, kept as sorted, disjoint, inclusive ranges. In messages it is text as people write it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RankSet {
     ranges: Vec<(u32, u32)>,

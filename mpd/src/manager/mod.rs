@@ -35,6 +35,7 @@ mod files;
 mod flows;
 mod groups;
 mod labels;
+mod meetings;
 mod memory;
 mod names;
 mod outputs;

@@ -45,6 +45,7 @@ impl Process {
             }
             Output::KillTree => self.kill_tree(),
             Output::ReleaseFence(first) => self.release_fence(first),
+            Output::ReleaseGroup(first, group) => self.release_group(first, &group),
             Output::ToChildren(word) => {
                 if word == Down::Go {
                     self.trace.go(self.now());

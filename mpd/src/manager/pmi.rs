@@ -129,6 +129,7 @@ impl Process {
                 self.begin_span(Part::Fence, None);
                 self.post(Input::EnteredFence(rank));
             }
+            Operation::GroupFence { group } => self.enter_group((rank, ticket), group),
             Operation::PutNodeAttribute { key, value } => {
                 self.put_node_attribute((rank, ticket), &key, &value);
             }

@@ -105,10 +105,13 @@ impl Process {
     }
 
     /// Sends a command to some directly below: keys go before the release of a fence, what is to be known
-    /// of a world before its announcement.
+    /// of a world before its announcement. Only the root has keys that are to go down: what others were told
+    /// here and below goes up first.
     pub(super) fn send_to(&mut self, places: &[usize], word: &Down) {
         let before = match word {
-            Down::Release { first } => (TreeKind::Keys, self.take_fresh(*first)),
+            Down::Release { first } | Down::ReleaseGroup { first, .. } if self.is_root() => {
+                (TreeKind::Keys, self.take_fresh(*first))
+            }
             Down::World { world, .. } => {
                 let known = self.spawning.arrived(world.first).map_or(&[][..], Vec::as_slice);
                 (TreeKind::World, pieces(world.first, known).collect())
@@ -163,7 +166,7 @@ impl Process {
     /// Says a word to the one above; keys go before the entry into a fence.
     pub(super) fn send_up(&mut self, mut word: Up) {
         word.shorten();
-        if let Up::Entered { ranks } = &word
+        if let Up::Entered { ranks } | Up::EnteredGroup { ranks, .. } = &word
             && let Some(first) = ranks.ranks().next()
         {
             for piece in self.take_fresh(first) {

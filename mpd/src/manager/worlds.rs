@@ -15,6 +15,7 @@ use pmi_proto::{Answer, Facts, Kvs};
 
 use super::Process;
 use super::attributes::{Asker, Attributes};
+use super::meetings::Meetings;
 use super::perform::ends_of;
 use super::spawn::Order;
 use super::start::{self, Prepared, Whose};
@@ -45,6 +46,8 @@ pub(super) struct World {
     pub(super) below: Vec<usize>,
     pub(super) kvs: Kvs,
     pub(super) attributes: Attributes,
+    /// Who waits in fences of groups.
+    pub(super) meetings: Meetings,
     /// Keys put here or below since the last fence, of which the other hosts are to hear.
     pub(super) fresh: BTreeSet<Vec<u8>>,
     /// By program.
@@ -98,6 +101,7 @@ impl World {
             below: children.filter(has_part).collect(),
             kvs,
             attributes: Attributes::default(),
+            meetings: Meetings::default(),
             fresh: BTreeSet::new(),
             spawns: BTreeMap::new(),
             bindings: Bindings::default(),

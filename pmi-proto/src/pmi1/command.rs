@@ -12,7 +12,7 @@ use crate::keyval::{Attribute, Attributes, parse_number, split_pair};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     InitAck { pmiid: u32 },
-    Init { version: u32 },
+    Init { version: u32, subversion: u32 },
     GetMaxes,
     GetAppnum,
     GetMyKvsname,
@@ -22,7 +22,7 @@ pub(crate) enum Command {
     GetByIndex { kvsname: Vec<u8>, index: usize },
     CreateKvs,
     DestroyKvs { kvsname: Vec<u8> },
-    BarrierIn,
+    BarrierIn { group: Option<Vec<u8>> },
     PublishName { service: Vec<u8>, port: Vec<u8> },
     LookupName { service: Vec<u8> },
     UnpublishName { service: Vec<u8> },
@@ -91,7 +91,7 @@ impl Command {
             Self::GetByIndex { .. } => "getbyidx",
             Self::CreateKvs => "create_kvs",
             Self::DestroyKvs { .. } => "destroy_kvs",
-            Self::BarrierIn => "barrier_in",
+            Self::BarrierIn { .. } => "barrier_in",
             Self::PublishName { .. } => "publish_name",
             Self::LookupName { .. } => "lookup_name",
             Self::UnpublishName { .. } => "unpublish_name",
@@ -203,7 +203,10 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
         "init",
         &[Attribute::word("pmi_version"), Attribute::word("pmi_subversion").optional()],
         "response_to_init",
-        |found| Ok(Command::Init { version: found.number("pmi_version")? }),
+        |found| {
+            let subversion = found.get("pmi_subversion").and_then(parse_number).unwrap_or_default();
+            Ok(Command::Init { version: found.number("pmi_version")?, subversion })
+        },
     ),
     line("get_maxes", &[], "maxes", |_| Ok(Command::GetMaxes)),
     line("get_appnum", &[], "appnum", |_| Ok(Command::GetAppnum)),
@@ -226,7 +229,9 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
     line("destroy_kvs", &[KVSNAME], "kvs_destroyed", |found| {
         Ok(Command::DestroyKvs { kvsname: found.owned("kvsname")? })
     }),
-    line("barrier_in", &[], "barrier_out", |_| Ok(Command::BarrierIn)),
+    line("barrier_in", &[Attribute::word("group").optional()], "barrier_out", |found| {
+        Ok(Command::BarrierIn { group: found.get("group").map(<[u8]>::to_vec) })
+    }),
     line(
         "publish_name",
         &[Attribute::until_last("service", "port"), Attribute::rest("port")],
@@ -307,7 +312,13 @@ mod tests {
 
     #[test]
     fn an_unneeded_attribute_may_be_missing_and_a_needed_one_may_not() {
-        assert_eq!(Command::parse(b"cmd=init pmi_version=1"), Ok(Command::Init { version: 1 }));
+        for (line, subversion) in [
+            (&b"cmd=init pmi_version=1"[..], 0),
+            (b"cmd=init pmi_version=1 pmi_subversion=2", 2),
+            (b"cmd=init pmi_version=1 pmi_subversion=x", 0),
+        ] {
+            assert_eq!(Command::parse(line), Ok(Command::Init { version: 1, subversion }));
+        }
         assert_eq!(
             Command::parse(b"cmd=put kvsname=k value=v"),
             Err(ProtocolError::MissingAttribute { command: "put", attribute: "key" })

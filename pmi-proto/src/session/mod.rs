@@ -16,15 +16,17 @@
 //! ```
 //!
 //! Any conversation begins in lines. `init` says which dialect follows: [`pmi1`] stays with lines, of
-//! which nothing is decoded while an answer is awaited; [`pmi2`] goes over to messages, and lets requests
+//! which nothing is decoded while an answer is awaited, but for one of the [`barriers`] of PMI-1.2; [`pmi2`] goes over to messages, and lets requests
 //! of several threads wait for their answers at once.
 
+mod barriers;
 mod operation;
 mod pmi1;
 mod pmi2;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use self::barriers::Barriers;
 pub use self::operation::{Answer, Operation, Ticket};
 use self::pmi1::Lines;
 use self::pmi2::Asker;
@@ -33,6 +35,7 @@ use crate::input::InputBuffer;
 use crate::limits::{
     MAX_BACKLOG, MAX_KEY, MAX_KVSNAME, MAX_LINE, MAX_OPERATIONS, MAX_OUTPUT, MAX_PORT, MAX_VALUE,
 };
+use crate::pmi1::group::BarrierGroup;
 use crate::singleton;
 
 /// What a session must know of its rank's job to answer by itself.
@@ -61,6 +64,7 @@ pub struct Session {
     dialect: Dialect,
     input: InputBuffer,
     lines: Lines,
+    barriers: Barriers,
     /// What waits for an answer.
     open: BTreeMap<Ticket, Open>,
     last_ticket: Ticket,
@@ -130,6 +134,7 @@ enum Wanted {
     Lookup,
     Unpublish,
     Fence,
+    GroupFence(BarrierGroup),
     Ring,
     Done,
     Spawn,
@@ -151,6 +156,7 @@ impl Session {
             dialect: Dialect::Pmi1,
             input: InputBuffer::new(MAX_LINE),
             lines: Lines::default(),
+            barriers: Barriers::default(),
             open: BTreeMap::new(),
             last_ticket: Ticket(0),
             output: Vec::new(),
@@ -210,7 +216,10 @@ impl Session {
             return;
         };
         let answered = match &open.asker {
-            None => pmi1::reply(&open.wanted, answer).map(|reply| self.send(&reply)),
+            None => {
+                let has_groups = self.barriers.has_groups;
+                pmi1::reply(&open.wanted, answer, has_groups).map(|reply| self.send(&reply))
+            }
             Some((thrid, command)) => self
                 .content(&open.wanted, answer)
                 .map(|outcome| self.respond(thrid.clone(), command, outcome)),
@@ -222,6 +231,7 @@ impl Session {
         // In PMI-2 nothing waited for this: what has come is looked at when operations are polled,
         // and other answers of now go before it.
         if self.dialect == Dialect::Pmi1 {
+            self.enter_put_off();
             self.advance();
         }
     }
@@ -251,14 +261,16 @@ impl Session {
         }
     }
 
-    /// The ticket of the fence the client waits in.
+    /// The ticket of the fence of its world that the client waits in.
     pub fn fence(&self) -> Option<Ticket> {
         let mut open = self.open.iter();
         open.find(|(_, open)| matches!(open.wanted, Wanted::Fence)).map(|(ticket, _)| *ticket)
     }
 
     fn is_in_fence(&self) -> bool {
-        self.open.values().any(|open| matches!(open.wanted, Wanted::Fence | Wanted::Ring))
+        self.open
+            .values()
+            .any(|open| matches!(open.wanted, Wanted::Fence | Wanted::GroupFence(_) | Wanted::Ring))
     }
 
     /// Decodes as far as the outstanding requests and the limits allow.
@@ -267,7 +279,7 @@ impl Session {
             let full = self.output.len() >= MAX_OUTPUT;
             let took = match self.dialect {
                 Dialect::Pmi1 => {
-                    let must_wait = full || !self.open.is_empty();
+                    let must_wait = full || self.awaits_answer();
                     if must_wait && !self.abort_is_next() {
                         return;
                     }

@@ -2,6 +2,7 @@
 
 use super::Dialect;
 use crate::error::{ProtocolError, PutError};
+use crate::pmi1::group::BarrierGroup;
 use crate::service::Service;
 use crate::spawn::{SpawnRequest, Spawned};
 
@@ -17,7 +18,8 @@ impl Ticket {
 /// What the manager has to do or to know.
 ///
 /// All up to `Spawn` want exactly one [`Answer`], which goes with the [`Ticket`] they came with; in
-/// PMI-1 nothing more is decoded before it, save an abort that comes next. The others want none.
+/// PMI-1 nothing more is decoded before it, save an abort that comes next; in PMI-1.2 a client in barriers
+/// goes on asking. The others want none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Store a pair; visible to others after the next fence. The key is not empty, not reserved,
@@ -55,8 +57,13 @@ pub enum Operation {
         /// The name.
         service: Service,
     },
-    /// The rank arrived at the barrier.
+    /// The rank arrived at the barrier of its world.
     Fence,
+    /// The rank arrived at the barrier of a group, in which it is not yet.
+    GroupFence {
+        /// Which; not that of [`Operation::Fence`].
+        group: BarrierGroup,
+    },
     /// Find a value in the KVS of another job.
     GetOf {
         /// The name of that.
@@ -152,7 +159,7 @@ pub enum Answer<'a> {
     Found(Result<&'a [u8], &'a str>),
     /// To a name taken back, or why there was none to take: one word.
     Unpublished(Result<(), &'a str>),
-    /// To a fence: all ranks have arrived, and what they put can be got.
+    /// To a fence of any kind: all its ranks have arrived, and what they put can be got.
     Fence,
     /// To a ring, when all ranks have arrived: what the left neighbour gave for its right, and the right
     /// one for its left; or why there is no ring: one word.

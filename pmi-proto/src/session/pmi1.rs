@@ -9,7 +9,7 @@ use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::TooLong;
 use crate::limits::{MAX_KEY, MAX_KVSNAME, MAX_REPLY, MAX_VALUE, MAX_VALUE_REPLY};
 use crate::pmi1::command::{Block, Command, row_named};
-use crate::pmi1::reply::{IndexedEntry, Reply, SUBVERSION, Setting, VERSION};
+use crate::pmi1::reply::{IndexedEntry, Reply, Setting, VERSION, WITH_GROUPS, subversion};
 use crate::pmi1::spawn::{SpawnBlock, SpawnCall};
 use crate::pmi2::response;
 use crate::spawn::Spawned;
@@ -69,7 +69,7 @@ impl Session {
         }
         match command {
             Command::InitAck { pmiid } => self.acknowledge(pmiid),
-            Command::Init { version } => self.initialize(version),
+            Command::Init { version, subversion } => self.initialize(version, subversion),
             Command::GetMaxes => {
                 self.send(&Reply::Maxes { kvsname: MAX_KVSNAME, key: MAX_KEY, value: MAX_VALUE })
             }
@@ -92,7 +92,7 @@ impl Session {
                 Ok(()) => self.send(&Reply::KvsDestroyed(Ok(()))),
                 Err(error) => self.refuse_command(error),
             },
-            Command::BarrierIn => self.wait_for(Wanted::Fence, Operation::Fence),
+            Command::BarrierIn { group } => self.arrive(group.as_deref()),
             Command::PublishName { service, port } => match check_port("publish_name", &port) {
                 Ok(()) => {
                     let operation = Operation::Publish { service: service.into(), value: port };
@@ -141,17 +141,19 @@ impl Session {
 
     /// An `init` came, in whatever dialect; it is answered on a line. The dialect does not change
     /// while something is to be answered in the old one.
-    pub(super) fn initialize(&mut self, version: u32) {
+    pub(super) fn initialize(&mut self, version: u32, asked: u32) {
         let (dialect, subversion) = match version {
-            VERSION => (Dialect::Pmi1, SUBVERSION),
+            VERSION => (Dialect::Pmi1, subversion(asked)),
             response::VERSION => (Dialect::Pmi2, response::SUBVERSION),
             _ => return self.refuse_command(ProtocolError::UnsupportedVersion { version }),
         };
-        if dialect != self.dialect && !self.open.is_empty() {
+        let may_differ = dialect != self.dialect || self.barriers.has_groups;
+        if may_differ && !self.open.is_empty() {
             return self.refuse_command(ProtocolError::UnsupportedVersion { version });
         }
         self.send(&Reply::ResponseToInit { version, subversion, rc: 0 });
         self.begin(dialect);
+        self.barriers.has_groups = dialect == Dialect::Pmi1 && subversion == WITH_GROUPS;
     }
 
     fn put(&mut self, kvsname: &[u8], key: Vec<u8>, value: Vec<u8>) {
@@ -229,7 +231,7 @@ impl Session {
 }
 
 /// The reply an answer makes; `None` when it is no answer to that.
-pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
+pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>, has_groups: bool) -> Option<Reply> {
     Some(match (wanted, answer) {
         (Wanted::Put, Answer::Put(result)) => Reply::PutResult(refused(result)),
         (Wanted::Value { key }, Answer::Get(value)) => get_reply(key, value),
@@ -237,7 +239,8 @@ pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>) -> Option<Reply> {
         (Wanted::Publish, Answer::Published(result)) => Reply::PublishResult(said(result)),
         (Wanted::Lookup, Answer::Found(result)) => Reply::LookupResult(found(result)),
         (Wanted::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
-        (Wanted::Fence, Answer::Fence) => Reply::BarrierOut,
+        (Wanted::Fence, Answer::Fence) => Reply::BarrierOut { tag: has_groups.then_some(0) },
+        (Wanted::GroupFence(group), Answer::Fence) => Reply::BarrierOut { tag: Some(group.tag) },
         (Wanted::Spawn, Answer::Spawned(result)) => spawn_reply(result),
         (Wanted::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
         (_, _) => return None,

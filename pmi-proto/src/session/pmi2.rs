@@ -23,7 +23,7 @@ impl Session {
         match self.input.next_unit() {
             None => return false,
             Some(Ok(Unit::Line(line))) => match Command::parse(&line) {
-                Ok(Command::Init { version }) => self.initialize(version),
+                Ok(Command::Init { version, subversion }) => self.initialize(version, subversion),
                 Ok(Command::Abort { code, message }) => {
                     self.tell(Operation::Abort { code, world: true, message });
                 }

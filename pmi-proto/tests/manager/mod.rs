@@ -173,7 +173,9 @@ impl Manager {
                 let found = self.names.remove(name).map(drop);
                 session.answer(ticket, Answer::Unpublished(found.ok_or("service_not_found")));
             }
-            Operation::Fence => session.answer(ticket, Answer::Fence),
+            Operation::Fence | Operation::GroupFence { .. } => {
+                session.answer(ticket, Answer::Fence);
+            }
             Operation::GetOf { jobid, key } => {
                 let found = (jobid == b"kvs_parent").then_some(key.as_slice());
                 session.answer(ticket, Answer::Get(found));

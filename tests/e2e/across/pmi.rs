@@ -27,6 +27,20 @@ fn fences_of_many_hosts_follow_each_other() {
 }
 
 #[test]
+fn groups_of_ranks_meet_within_and_across_hosts_and_get_what_their_members_put() {
+    let ring = ring();
+    for options in [&["-n", "8"][..], &["-rr", "-n", "8"], &["-hosts", "d1", "-n", "4"]] {
+        let helper = ring.suite.program("t-pmi");
+        let words = [&*helper, "groups", sample("30", "500")];
+        let output = ring.mpirun(1, options).args(words).deadline(120).output();
+        output.code(0);
+        let ranks: usize = options.last().expect("a number").parse().expect("a number");
+        assert_eq!(output.out().matches("groups ok ").count(), ranks, "{output}");
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn values_of_any_kind_and_repeated_inits_work_across_hosts() {
     let ring = ring();
     for (mode, said) in STRANGE {

@@ -140,11 +140,14 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
 }
 
 const fn is_in_order_with_keys(word: &Down) -> bool {
-    matches!(word, Down::Release { .. } | Down::World { .. } | Down::Restart)
+    matches!(
+        word,
+        Down::Release { .. } | Down::ReleaseGroup { .. } | Down::World { .. } | Down::Restart
+    )
 }
 
 const fn is_of_fences(word: &Up) -> bool {
-    matches!(word, Up::Entered { .. } | Up::Restarted)
+    matches!(word, Up::Entered { .. } | Up::EnteredGroup { .. } | Up::Restarted)
 }
 
 #[cfg(test)]

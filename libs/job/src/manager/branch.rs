@@ -18,6 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::manager::fence::Reduce;
+use crate::manager::groups::GroupEntries;
 use crate::manager::words::Words;
 use crate::manager::{Config, Output};
 use mpd_machine::Time;
@@ -93,6 +94,7 @@ pub(super) struct Branching {
     /// The places directly below with ranks there or further below.
     pub(super) below: Vec<usize>,
     pub(super) reduce: Reduce,
+    pub(super) entries: GroupEntries,
 }
 
 /// One manager's place in the tree.
@@ -160,6 +162,7 @@ impl Branch {
             here: branch.ranks.clone(),
             below: branch.children.iter().map(|child| child.place).collect(),
             reduce: branch.reduce_of(&shares.ranks_below(place)),
+            entries: GroupEntries::default(),
         };
         branch.worlds.insert(Rank(0), first);
         branch
@@ -196,6 +199,9 @@ impl Branch {
         for ranks in due.iter().flat_map(|due| due.parts(MAX_LISTED)) {
             self.push_up(Up::Entered { ranks });
         }
+        let entries: Vec<Up> =
+            self.worlds.values_mut().flat_map(|world| world.entries.take()).collect();
+        entries.into_iter().for_each(|up| self.push_up(up));
     }
 
     /// A command, of the manager above or of the job. One that makes no sense now is ignored.
@@ -239,6 +245,7 @@ impl Branch {
             Down::Grow { .. }
             | Down::World { .. }
             | Down::Release { .. }
+            | Down::ReleaseGroup { .. }
             | Down::GoWorld { .. }
             | Down::EndWorld { .. }
             | Down::Forget { .. }
@@ -368,6 +375,7 @@ impl Branch {
             | Up::Initialized { .. }
             | Up::Finalized { .. }
             | Up::Entered { .. }
+            | Up::EnteredGroup { .. }
             | Up::Aborted { .. }
             | Up::Interrupt { .. }
             | Up::Bond { .. }
@@ -443,7 +451,10 @@ impl Branch {
     fn kill(&mut self) {
         self.phase = Phase::Ending;
         self.questions.clear();
-        self.worlds.values_mut().for_each(|world| world.reduce.release());
+        for world in self.worlds.values_mut() {
+            world.reduce.release();
+            world.entries.clear();
+        }
         self.pass_down(Down::Kill);
         self.ask(Question::Gone);
         if !std::mem::replace(&mut self.dying, true) {
@@ -519,7 +530,7 @@ impl Branch {
     /// Takes a word of ranks along, by the turn; at the root at once.
     fn pass_up(&mut self, now: Time, up: Up) {
         let restarting = self.questions.get(&Question::Restarted);
-        if let Up::Entered { ranks } = &up
+        if let Up::Entered { ranks } | Up::EnteredGroup { ranks, .. } = &up
             && restarting.is_some_and(|waiting| !waiting.is_empty())
             && ranks.ranks().next().is_some_and(|rank| rank.0 < self.size)
         {
@@ -553,7 +564,13 @@ impl Branch {
                     world.reduce.enter(now, &ranks);
                 }
             }
-            Up::Entered { .. } => {}
+            Up::EnteredGroup { group, ranks } if self.phase == Phase::Running => {
+                let first = ranks.ranks().next();
+                if let Some(world) = first.and_then(|rank| self.world_of(rank)) {
+                    world.entries.add(group, &ranks);
+                }
+            }
+            Up::Entered { .. } | Up::EnteredGroup { .. } => {}
             other => self.say(other),
         }
     }
@@ -627,7 +644,8 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         }
         Up::Initialized { ranks: some }
         | Up::Finalized { ranks: some }
-        | Up::Entered { ranks: some } => !some.is_empty() && some.is_within(ranks),
+        | Up::Entered { ranks: some }
+        | Up::EnteredGroup { ranks: some, .. } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. }
         | Up::BrokeProtocol { rank, .. }
         | Up::Alone { rank, .. }

@@ -31,6 +31,7 @@ impl Branch {
         let reduce = self.reduce_of(&ranks);
         if let Some(world) = self.worlds.get_mut(&Rank(0)) {
             world.reduce = reduce;
+            world.entries.clear();
         }
         self.pass_down(Down::Restart);
         self.ask(Question::Restarted);

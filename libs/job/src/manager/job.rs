@@ -166,10 +166,9 @@ impl Job {
             }
             Up::Initialized { ranks } => self.note_pmi(&ranks, Pmi::Initialized),
             Up::Finalized { ranks } => self.note_pmi(&ranks, Pmi::Finalized),
-            Up::Entered { ranks } => {
-                if let Some(first) = self.roll.enter(&ranks) {
-                    self.review_fence(now, first);
-                }
+            Up::Entered { ranks } => self.entered(now, |roll| roll.enter(&ranks)),
+            Up::EnteredGroup { group, ranks } => {
+                self.entered(now, |roll| roll.enter_group(group, &ranks));
             }
             Up::Aborted { rank, code, message } if self.debugged => {
                 self.tell(Output::TellNotice(Failure::Aborted { rank, code, message }.to_string()));
@@ -488,7 +487,15 @@ impl Job {
         }
     }
 
-    /// Releases the fence of a world when it is complete; ends the job when it never can be.
+    /// Ranks entered a fence of the world that is given.
+    fn entered(&mut self, now: Time, enter: impl FnOnce(&mut Roll) -> Option<Rank>) {
+        if let Some(first) = enter(&mut self.roll) {
+            self.review_fence(now, first);
+        }
+    }
+
+    /// Releases the fences of a world and of its groups when they are complete; ends the job when one never
+    /// can be.
     fn review_fence(&mut self, now: Time, first: Rank) {
         if self.phase > Phase::Ending {
             return;
@@ -504,6 +511,9 @@ impl Job {
         }
         if self.roll.release(first) {
             self.command(Down::Release { first });
+        }
+        for group in self.roll.release_groups(first) {
+            self.command(Down::ReleaseGroup { first, group });
         }
     }
 

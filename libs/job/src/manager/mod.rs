@@ -9,6 +9,7 @@
 mod branch;
 mod debug;
 mod fence;
+mod groups;
 mod job;
 mod roll;
 mod spawns;
@@ -26,7 +27,7 @@ use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
     Crash, Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World,
 };
-use mpd_wire::message::{Down, Up};
+use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
@@ -122,6 +123,8 @@ pub enum Input {
     Crashed(Rank, Crash),
     /// A rank entered the fence.
     EnteredFence(Rank),
+    /// A rank entered the fence of a group.
+    EnteredGroup(Rank, FenceGroup),
     /// A rank asked for the end of the job.
     Aborted(Rank, i32, String),
     /// A rank's PMI connection cannot be continued.
@@ -244,6 +247,8 @@ pub enum Output {
     KillTree,
     /// Every rank of this world that waits in the fence may go on.
     ReleaseFence(Rank),
+    /// Every rank of the world with this first rank that waits in the fence of that group may go on.
+    ReleaseGroup(Rank, FenceGroup),
     /// Send this to the managers at these places, directly below.
     ToSome(Vec<usize>, Down),
     /// Further hosts join the job, at the places from here on; some may be known already.
@@ -485,6 +490,7 @@ fn word_of(input: Input) -> Result<Up, Input> {
         Input::Initialized(rank) => Up::Initialized { ranks: one(rank) },
         Input::Finalized(rank) => Up::Finalized { ranks: one(rank) },
         Input::EnteredFence(rank) => Up::Entered { ranks: one(rank) },
+        Input::EnteredGroup(rank, group) => Up::EnteredGroup { group, ranks: one(rank) },
         Input::Aborted(rank, code, message) => Up::Aborted { rank, code, message },
         Input::BrokeProtocol(rank, problem) => Up::BrokeProtocol { rank, problem },
         Input::Alone(rank, library) => Up::Alone { rank, library },

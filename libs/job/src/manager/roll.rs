@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::manager::WorldEnds;
 use crate::manager::fence::Fence;
+use crate::manager::groups::GroupFences;
 use mpd_wire::job::{Failure, Parts, RankEnd, Shares, World};
+use mpd_wire::message::{FenceGroup, FenceMembers};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// How a rank stands with PMI.
@@ -50,6 +52,7 @@ pub(super) struct Entry {
     members: Vec<Member>,
     living: u32,
     fence: Fence,
+    groups: GroupFences,
     /// It is being ended, whatever becomes of the others.
     is_given_up: bool,
     /// None for the world that the job began with.
@@ -57,6 +60,16 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// The ranks of a group, if it has some and all are of this world.
+    fn members_of(&self, group: &FenceGroup) -> Option<RankSet> {
+        let ranks = match &group.members {
+            FenceMembers::World => self.world.ranks(),
+            FenceMembers::Place(place) => self.parts.at(*place as usize),
+            FenceMembers::Ranks(ranks) => ranks.clone(),
+        };
+        Some(ranks).filter(|ranks| !ranks.is_empty() && ranks.is_within(&self.world.ranks()))
+    }
+
     /// How its ranks ended, and where they ran. One of which nothing was heard never started.
     pub(super) fn ends(&self) -> WorldEnds {
         let end = |member: &Member| member.end.unwrap_or(RankEnd::NotStarted);
@@ -103,6 +116,7 @@ impl Roll {
             members: vec![Member::default(); world.size as usize],
             living: world.size,
             fence: Fence::of(&world.ranks()),
+            groups: GroupFences::default(),
             world,
             parts,
             is_given_up: false,
@@ -133,6 +147,7 @@ impl Roll {
     pub(super) fn restart(&mut self) {
         let Some(entry) = self.worlds.get_mut(&Rank(0)) else { return };
         entry.fence = Fence::of(&entry.world.ranks());
+        entry.groups = GroupFences::default();
         for (own, member) in (0..).zip(&mut entry.members) {
             member.pmi = Pmi::Unused;
             if member.end.is_some() {
@@ -196,6 +211,7 @@ impl Roll {
         member.end = Some(end);
         entry.living -= 1;
         entry.fence.leave(rank);
+        entry.groups.leave(rank);
         let is_failed = |spawned: &Spawned| spawned.stage == Stage::Failed;
         let ended = Ended {
             first: entry.world.first,
@@ -286,9 +302,27 @@ impl Roll {
         Some(entry.world.first)
     }
 
+    /// These ranks, of one world, wait in the fence of a group. Says which world that is.
+    pub(super) fn enter_group(&mut self, group: FenceGroup, ranks: &RankSet) -> Option<Rank> {
+        let entry = self.entry_of_mut(ranks.ranks().next()?)?;
+        let members = entry.members_of(&group)?;
+        let world = entry.world;
+        let ended = (0..).zip(&entry.members).filter(|(_, member)| member.end.is_some());
+        let ended = ended.map(|(own, _)| world.in_job(Rank(own)));
+        entry.groups.enter(group, ranks, (members, ended));
+        Some(world.first)
+    }
+
+    /// Lets everybody out of those fences of groups that are complete, and says which.
+    pub(super) fn release_groups(&mut self, first: Rank) -> Vec<FenceGroup> {
+        let entry = self.worlds.get_mut(&first);
+        entry.map(|entry| entry.groups.take_complete()).unwrap_or_default()
+    }
+
     /// See [`Fence::deserter`].
     pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
-        self.worlds.get(&first)?.fence.deserter()
+        let entry = self.worlds.get(&first)?;
+        entry.fence.deserter().or_else(|| entry.groups.deserter())
     }
 
     /// Lets everybody out of a fence that is complete, and says whether it was.

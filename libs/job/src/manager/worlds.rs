@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::manager::Output;
 use crate::manager::branch::{Branch, Branching, Child, Question};
+use crate::manager::groups::GroupEntries;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, Parts, Share, Shares, World};
 use mpd_wire::message::{Down, Up};
@@ -14,9 +15,10 @@ impl Branch {
         match down {
             Down::Grow { from, shares } => self.grow(from, shares),
             Down::World { world, parts } => self.begin_world(world, parts),
-            Down::Release { first } | Down::GoWorld { first } | Down::EndWorld { first } => {
-                self.command_world(first, down);
-            }
+            Down::Release { first }
+            | Down::ReleaseGroup { first, .. }
+            | Down::GoWorld { first }
+            | Down::EndWorld { first } => self.command_world(first, down),
             Down::Forget { first } => self.forget_world(first, down),
             Down::Spawned { spawner: rank, .. } | Down::Interrupt { rank, .. } => {
                 self.command_rank(rank, down);
@@ -68,7 +70,8 @@ impl Branch {
         self.ranks.join(&here);
         let reduce = self.reduce_of(&all);
         let is_concerned = !all.is_empty();
-        self.worlds.insert(first, Branching { world, here, below, reduce });
+        let entries = GroupEntries::default();
+        self.worlds.insert(first, Branching { world, here, below, reduce, entries });
         self.tell_world(first, Down::World { world, parts: parts.clone() });
         if is_concerned || self.is_root() {
             self.perform(Output::Prepare(world, parts));
@@ -79,11 +82,12 @@ impl Branch {
     /// A command for those with a part in a world.
     fn command_world(&mut self, first: Rank, down: Down) {
         let Some(world) = self.worlds.get_mut(&first) else { return };
-        let output = match down {
+        let output = match &down {
             Down::Release { .. } => {
                 world.reduce.release();
                 Output::ReleaseFence(first)
             }
+            Down::ReleaseGroup { group, .. } => Output::ReleaseGroup(first, group.clone()),
             Down::GoWorld { .. } => Output::StartWorld(first),
             _ => Output::EndWorld(first),
         };

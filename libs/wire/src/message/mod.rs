@@ -4,6 +4,7 @@
 
 mod console;
 mod greeting;
+mod group;
 mod jobs;
 mod manager;
 mod order;
@@ -18,6 +19,7 @@ pub use console::{
     RingRequest, RingView, Word,
 };
 pub use greeting::{Greeting, MAX_GREETING};
+pub use group::{FenceGroup, FenceMembers};
 pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
 pub use manager::{ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob};
 pub use order::{InvalidTmpdir, Launch, Order, OrderAnswer};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::job::{Crash, Digest, Failure, MAX_SHARES, Parts, RankEnd, Share, SpawnOutcome, World};
+use crate::message::group::FenceGroup;
 use crate::message::trace::{MAX_SPANS, Span};
 use crate::{DaemonName, Rank, RankSet, Stream};
 
@@ -65,8 +66,8 @@ pub enum Class {
 pub enum TreeKind {
     /// One [`Down`] or [`Up`].
     Control,
-    /// One [`Down::Release`], [`Down::World`], [`Down::Restart`], [`Up::Entered`] or [`Up::Restarted`], in order
-    /// with keys and pieces of worlds.
+    /// One [`Down::Release`], [`Down::ReleaseGroup`], [`Down::World`], [`Down::Restart`], [`Up::Entered`],
+    /// [`Up::EnteredGroup`] or [`Up::Restarted`], in order with keys and pieces of worlds.
     Fence,
     /// Keys and values that were put since the last fence, behind the first rank of the world as four
     /// bytes, big-endian.
@@ -181,6 +182,13 @@ pub enum Down {
     Release {
         /// The world's first rank.
         first: Rank,
+    },
+    /// Every rank of a world that waits in the fence of a group may go on. Keys came before.
+    ReleaseGroup {
+        /// The world's first rank.
+        first: Rank,
+        /// Which group.
+        group: FenceGroup,
     },
     /// Further hosts join the job, at the places from here on.
     Grow {
@@ -312,6 +320,13 @@ pub enum Up {
     /// Ranks that entered the fence. What they put came before, in frames of its own.
     Entered {
         /// Which.
+        ranks: RankSet,
+    },
+    /// Ranks of one world that entered the fence of a group. What they put came before.
+    EnteredGroup {
+        /// Which group.
+        group: FenceGroup,
+        /// Which ranks.
         ranks: RankSet,
     },
     /// A rank asked for the end of the job.

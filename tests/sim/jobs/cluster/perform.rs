@@ -69,6 +69,7 @@ impl Cluster {
                 self.owe(place, Task::Kill);
             }
             Output::ReleaseFence(first) => self.release_fence(place, first),
+            Output::ReleaseGroup(..) => {}
             Output::Drain => self.owe(place, Task::Drain),
             Output::DiscardOutput => {
                 if place == 0 {

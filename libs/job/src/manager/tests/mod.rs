@@ -3,6 +3,7 @@
 mod alone;
 mod debug;
 mod dice;
+mod groups;
 mod tree;
 mod worlds;
 

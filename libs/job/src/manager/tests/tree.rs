@@ -4,10 +4,10 @@ use super::dice::Dice;
 use super::*;
 
 const RELEASE: Down = Down::Release { first: Rank(0) };
-use mpd_wire::message::MAX_LISTED;
+use mpd_wire::message::{FenceMembers, MAX_LISTED};
 
 /// One manager of a job, with two ranks on each host.
-struct Post {
+pub(super) struct Post {
     manager: Manager,
     now: Time,
 }
@@ -26,7 +26,7 @@ impl Post {
     }
 
     /// At the root of two hosts, both running.
-    fn root_running(on_failure: OnFailure) -> Self {
+    pub(super) fn root_running(on_failure: OnFailure) -> Self {
         let mut root = Self::with(0, 2, on_failure);
         root.tell(Input::Ready);
         root.hear(Up::Ready);
@@ -36,28 +36,28 @@ impl Post {
     }
 
     /// Above one other and below the root; its two ranks and those of place 17 run.
-    fn inner_running() -> Self {
+    pub(super) fn inner_running() -> Self {
         let mut inner = Self::at(1, 18);
         inner.tell(Input::FromParent(Down::Go));
         inner
     }
 
-    fn tell(&mut self, input: Input) -> Vec<Output> {
+    pub(super) fn tell(&mut self, input: Input) -> Vec<Output> {
         self.manager.handle(self.now, input);
         self.outputs()
     }
 
-    fn obey(&mut self, down: Down) -> Vec<Output> {
+    pub(super) fn obey(&mut self, down: Down) -> Vec<Output> {
         self.tell(Input::FromParent(down))
     }
 
     /// From the first manager below.
-    fn hear(&mut self, up: Up) -> Vec<Output> {
+    pub(super) fn hear(&mut self, up: Up) -> Vec<Output> {
         let place = if self.manager.branch.is_root() { 1 } else { 17 };
         self.tell(Input::FromChild(place, up))
     }
 
-    fn flush(&mut self) -> Vec<Output> {
+    pub(super) fn flush(&mut self) -> Vec<Output> {
         self.manager.flush(self.now);
         self.outputs()
     }
@@ -79,15 +79,15 @@ fn below(down: Down) -> Output {
     Output::ToChildren(down)
 }
 
-fn above(up: Up) -> Output {
+pub(super) fn above(up: Up) -> Output {
     Output::ToParent(up)
 }
 
-fn ranks(text: &str) -> RankSet {
+pub(super) fn ranks(text: &str) -> RankSet {
     text.parse().unwrap()
 }
 
-fn exited(rank: u32, code: u8) -> Up {
+pub(super) fn exited(rank: u32, code: u8) -> Up {
     Up::Exited { ends: vec![(Rank(rank), RankEnd::Exited(code))] }
 }
 
@@ -590,6 +590,19 @@ fn words_about_what_is_not_below_are_ignored() {
     assert_eq!(root.tell(Input::FromParent(Down::Kill)), [], "nobody is above the root");
 }
 
+/// Any group, also of ranks and places that there are not.
+fn some_group(dice: &mut Dice) -> FenceGroup {
+    let low = u32::try_from(dice.below(50)).unwrap();
+    let members = [
+        FenceMembers::World,
+        FenceMembers::Place(low),
+        FenceMembers::Ranks(RankSet::from_ranges(vec![(low, low + 1)])),
+        FenceMembers::Ranks(RankSet::all()),
+        FenceMembers::Ranks(RankSet::none()),
+    ];
+    FenceGroup { members: members[dice.below(members.len())].clone(), tag: 0 }
+}
+
 /// Any command, among them some that nobody would give.
 fn some_down(dice: &mut Dice) -> Down {
     let downs = [
@@ -601,6 +614,7 @@ fn some_down(dice: &mut Dice) -> Down {
         Down::Continue,
         Down::Kill,
         RELEASE,
+        Down::ReleaseGroup { first: Rank(0), group: some_group(dice) },
         Down::Drain,
         Down::Discard,
         Down::Tidy,
@@ -632,7 +646,8 @@ fn some_up(dice: &mut Dice) -> Up {
         Up::Initialized { ranks: ranks.clone() },
         Up::Finalized { ranks: ranks.clone() },
         Up::Entered { ranks: ranks.clone() },
-        Up::Entered { ranks },
+        Up::Entered { ranks: ranks.clone() },
+        Up::EnteredGroup { group: some_group(dice), ranks },
         Up::Aborted { rank, code: 0, message: String::new() },
         Up::BrokeProtocol { rank, problem: String::new() },
         Up::Stopped { round: 1 },
