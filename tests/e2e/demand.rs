@@ -66,7 +66,7 @@ impl World {
     }
 
     /// No process of it, and no directory of it, unless its daemon was killed. What stays is the run directory
-    /// where consoles look for private jobs, which has none now.
+    /// that its user chose, which is empty.
     #[track_caller]
     fn is_gone(&self) {
         self.suite.gone(&[]);
@@ -75,8 +75,7 @@ impl World {
             entries.map(|entry| entry.expect("an entry").path()).collect()
         };
         assert_eq!(entries("hosts"), [self.suite.path("hosts/here")]);
-        assert_eq!(entries("hosts/here"), [self.suite.path("hosts/here/private")]);
-        assert_eq!(entries("hosts/here/private"), [self.suite.path("hosts/here/private/lock")]);
+        assert_eq!(entries("hosts/here"), [] as [PathBuf; 0]);
     }
 
     /// A console on the host of mpirun.
