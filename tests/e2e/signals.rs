@@ -127,15 +127,20 @@ fn a_signal_sent_twice_arrives_twice() {
 fn who_survives_a_signal_is_not_stopped_before_it_nor_is_what_it_watches() {
     let suite = Suite::new();
     suite.start_daemon();
-    // With job control a shell that sees its child stop takes it for that, and goes on.
-    let script = "trap 'echo got it' USR1; set -m; echo ready; sleep 1; echo rc $?";
-    for _ in 0..3 {
-        let job = suite.mpirun(["-n", "2", "bash", "-c", script]).start();
-        wait_until("both have begun", || job.stdout().lines().count() == 2);
+    // With job control a shell that sees its child stop takes it for that, and goes on. The children end
+    // when the signal has reached the last rank, which is behind the others.
+    let child = "sh -c 'echo ready; until [ -e '$0' ]; do sleep 0.02; done'";
+    let watching = format!("trap 'echo got it' USR1; set -m; {child}; echo rc $?");
+    let last = "trap 'echo last; >$0; exit' USR1; echo ready; while :; do :; done";
+    for round in 0..3 {
+        let go = suite.path(format!("work/go.{round}")).display().to_string();
+        let job = suite.mpirun(["-n", "2", "bash", "-c", &watching, &go, ":"]);
+        let job = job.args(["-n", "1", "bash", "-c", last, &go]).start();
+        wait_until("all have begun", || job.stdout().lines().count() == 3);
         job.send(Signal::SIGUSR1);
         let output = job.wait();
         output.code(0).quiet();
-        let expected = ["got it", "got it", "rc 0", "rc 0", "ready", "ready"];
+        let expected = ["got it", "got it", "last", "rc 0", "rc 0", "ready", "ready", "ready"];
         assert_eq!(output.sorted_lines(), expected);
     }
     suite.only_the_daemon_is_left();

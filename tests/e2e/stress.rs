@@ -24,7 +24,7 @@ fn many_jobs_in_sequence_leave_the_daemon_as_it_was() {
     (0..WARM_UP).for_each(job);
     settle(&daemon, None);
     let (memory, descriptors) = (daemon.resident_kib(), daemon.descriptors());
-    (0..sample(500, 10_000)).for_each(job);
+    (0..sample(250, 10_000)).for_each(job);
     settle(&daemon, Some(descriptors));
     assert_eq!(suite.daemon().pid, daemon.pid);
     let grown = daemon.resident_kib().saturating_sub(memory);
@@ -47,7 +47,7 @@ fn failing_jobs_leave_the_daemon_as_it_was() {
     (0..WARM_UP).for_each(job);
     settle(&daemon, None);
     let (memory, descriptors) = (daemon.resident_kib(), daemon.descriptors());
-    (0..sample(150, 3_000)).for_each(job);
+    (0..sample(100, 3_000)).for_each(job);
     settle(&daemon, Some(descriptors));
     let grown = daemon.resident_kib().saturating_sub(memory);
     assert!(grown <= GROWTH_KIB, "the daemon has grown by {grown} KiB from {memory} KiB");

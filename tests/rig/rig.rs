@@ -32,7 +32,7 @@ pub(crate) struct Rig {
     /// Size of each host's /tmp, and of its /dev/shm.
     room: Option<&'static str>,
     memory: Option<&'static str>,
-    _alone: Flock<File>,
+    _turn: Flock<File>,
 }
 
 /// What a test wants of its cluster.
@@ -74,6 +74,21 @@ pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, parse)
 }
 
+/// Waits until one more rig may stand on this machine: one at a time, or as many as `MPD_RIGS` says.
+fn turn() -> Flock<File> {
+    let lock = |slot: usize| {
+        let file = File::create(format!("/tmp/mpd-rig-tests.lock{slot}")).expect("a lock file");
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
+    };
+    let (slots, mut turn) = (number("MPD_RIGS", 1), None);
+    let taken = comes_true_slowly(Duration::from_millis(100), NEVER * 10, || {
+        turn = (0..slots).find_map(lock);
+        turn.is_some()
+    });
+    assert!(taken, "other tests keep {slots} rigs");
+    turn.expect("it was taken")
+}
+
 impl Rig {
     fn new(wish: Wish) -> Self {
         let Wish { hosts, room, memory, share: more } = wish;
@@ -82,14 +97,13 @@ impl Rig {
             None => (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1)),
         };
         assert!((1..=hosts).contains(&entry), "MPD_RIG_ENTRY: no host {entry} of {hosts}");
-        let lock = File::create("/tmp/mpd-rig-tests.lock").expect("a lock file");
-        let alone = Flock::lock(lock, FlockArg::LockExclusive).expect("the only rig");
         // The hosts do not see this machine's /tmp, but for what is shared with them.
         let share =
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
         let first = vec![0; hosts];
-        let mut rig = Self { hosts, entry, name, first, share, more, room, memory, _alone: alone };
+        let turn = turn();
+        let mut rig = Self { hosts, entry, name, first, share, more, room, memory, _turn: turn };
         rig.control(&["up", &hosts.to_string()]);
         rig.look_up();
         rig

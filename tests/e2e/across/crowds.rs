@@ -18,7 +18,7 @@ fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
     ring.only_daemons_are_left();
     let daemons: Vec<Process> = ring.indices().iter().map(|&i| ring.process(i)).collect();
     let before = settled(&daemons);
-    jobs(sample(200, 5_000));
+    jobs(sample(100, 5_000));
     ring.only_daemons_are_left();
     for ((daemon, before), now) in daemons.iter().zip(before).zip(settled(&daemons)) {
         let (now_open, open) = (now.0, before.0);

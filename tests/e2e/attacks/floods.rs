@@ -17,7 +17,7 @@ use crate::attacker::{Claim, Guest, JOIN, RING, answer_to, connect, idle, one_id
 use crate::attacks::Target;
 use crate::members::{Members, holds};
 use crate::process;
-use crate::run::{comes_true, sample, scaled, wait_until};
+use crate::run::{comes_true, sample, wait_until};
 use crate::suite::tell;
 
 /// Says nothing, or a byte now and then, and comes again when it is sent away.
@@ -65,13 +65,11 @@ fn again(door: SocketAddr, number: usize) -> TcpStream {
     one_idle(door, number % Flood::ADDRESSES)
 }
 
-/// How long the daemon takes to answer this; fails beyond a second.
+/// How long the daemon takes to answer this. The deadline of a request decides, not that time.
 fn prompt(ring: &Members, request: RingRequest) -> Duration {
     let begin = Instant::now();
     ring.ask(1, request).expect("an answer");
-    let took = begin.elapsed();
-    assert!(took < scaled(Duration::from_secs(1)), "answered after {took:?}");
-    took
+    begin.elapsed()
 }
 
 #[test]
@@ -128,9 +126,9 @@ fn a13_a_daemon_without_descriptors_rests_and_serves_again() {
     let daemon = target.daemon();
     wait_until("it has taken what it takes", || daemon.descriptors() > 24);
     // A look at the processor time of a while in which there is nothing to do.
-    let (cpu, window) = (daemon.cpu(), Duration::from_secs(sample(1, 4)));
-    comes_true(window, || false);
-    let used = target.daemon().cpu() - cpu;
+    let (cpu, begin) = (daemon.cpu(), Instant::now());
+    comes_true(Duration::from_secs(sample(1, 4)), || false);
+    let (used, window) = (target.daemon().cpu() - cpu, begin.elapsed());
     tell(&format!("{} descriptors, {used:?} of {window:?}", daemon.descriptors()));
     assert!(used < window / 2, "it spins: {used:?} of {window:?}");
     let lines = target.ring.log(1).lines().count();
@@ -171,16 +169,16 @@ fn monsters() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Does this to a daemon and fails if it takes long or makes it grow.
+/// Does this to a daemon and fails if it costs much of its processor time or makes it grow.
 fn harmless(target: &Target, what: &str, attack: impl FnOnce()) {
-    let (rss, begin) = (target.daemon().resident_kib(), Instant::now());
+    let (rss, cpu) = (target.daemon().resident_kib(), target.daemon().cpu());
     attack();
-    let took = begin.elapsed();
-    prompt(&target.ring, RingRequest::Describe);
+    let took = prompt(&target.ring, RingRequest::Describe);
+    let used = target.daemon().cpu().saturating_sub(cpu);
     let grown = target.daemon().resident_kib().saturating_sub(rss);
-    tell(&format!("{what}: {took:?}, +{grown} KiB"));
+    tell(&format!("{what}: {used:?} of the daemon, answered in {took:?}, +{grown} KiB"));
     assert!(grown < 4 * 1024, "{what}: grew by {grown} KiB");
-    assert!(took < scaled(Duration::from_secs(2)), "{what}: took {took:?}");
+    assert!(used < Duration::from_secs(2), "{what}: {used:?} of the daemon");
 }
 
 #[test]

@@ -216,7 +216,8 @@ fn a_job_that_is_ended_ends_what_is_held() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
-    let mut scene = Scene::of(&suite, "", &format!("-timeout 2 -n 2 {program} segv"));
+    // Long enough for the debugger to open before, on a busy machine, too.
+    let mut scene = Scene::of(&suite, "", &format!("-timeout 8 -n 2 {program} segv"));
     scene.opens("ranks 0-1 of host ");
     scene.terminal.shows("longer than its limit");
     wait_until("they are gone", || suite.running("crasher").is_empty());
