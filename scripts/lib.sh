@@ -89,7 +89,8 @@ build_programs() {
     cargo build --release --locked "$@"
 }
 
-# Builds all tests and their helper programs, with the features that the test runners ask for.
+# Builds the tests with all that they run: programs, client libraries, helpers, examples. The features are those
+# that the test runners ask for.
 build_tests() {
-    cargo test --no-run --locked --workspace --profile suite "$@"
+    cargo build --locked --workspace --lib --bins --tests --examples --profile suite "$@"
 }
