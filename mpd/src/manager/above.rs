@@ -9,16 +9,16 @@ use mio::Events;
 use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{Down, Phase};
 
-use super::Means;
-use super::branches::{End, News};
-use super::daemon::Told;
+use super::begin::Means;
+use super::links::{End, News};
+use super::upstream::Told;
 
 /// The encoded specification; `None` if there is none to come, since the job is over or the manager above
 /// is lost. Nothing was begun here then.
 ///
 /// # Errors
 /// What came cannot be taken.
-pub(crate) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
+pub(super) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
     let mut wanted = None;
     let mut encoded = Vec::new();
     let mut events = Events::with_capacity(64);
@@ -110,7 +110,7 @@ fn wait(means: &mut Means, events: &mut Events) -> Result<()> {
     for event in events.iter() {
         let hung_up = event.is_read_closed() || event.is_error();
         match event.token().0 {
-            super::DAEMON => means.daemon.ready = true,
+            super::tokens::DAEMON => means.daemon.ready = true,
             token => drop(means.branches.mark_ready(token, hung_up)),
         }
     }

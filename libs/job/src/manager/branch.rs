@@ -240,7 +240,8 @@ impl Branch {
             }
             Down::GoOn if self.phase == Phase::Running => {
                 self.pass_down(down);
-                self.perform(Output::LetGo);
+                self.perform(Output::ReadPmi);
+                self.perform(Output::ReleaseCrashed);
             }
             Down::Grow { .. }
             | Down::World { .. }

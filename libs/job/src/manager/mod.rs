@@ -11,6 +11,7 @@ mod debug;
 mod fence;
 mod groups;
 mod job;
+mod queue;
 mod roll;
 mod spawns;
 #[cfg(test)]
@@ -29,6 +30,8 @@ use mpd_wire::job::{
 };
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
+
+pub use self::queue::{PLACING_PATIENCE, SpawnQueue};
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -241,8 +244,10 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
-    /// Ranks that were held may speak PMI; those that crashed and are held now die.
-    LetGo,
+    /// Read what ranks of the first world say by PMI, if that was not read yet.
+    ReadPmi,
+    /// Ranks that crashed and were stopped for the user may die.
+    ReleaseCrashed,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
     /// Every rank of this world that waits in the fence may go on.

@@ -91,7 +91,8 @@ impl Cluster {
             }
             Output::Interrupt(..)
             | Output::Dead(_)
-            | Output::LetGo
+            | Output::ReadPmi
+            | Output::ReleaseCrashed
             | Output::GiveUp(_)
             | Output::TellSuspended
             | Output::TellNotice(_)

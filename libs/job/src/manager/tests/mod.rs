@@ -15,12 +15,12 @@ use mpd_machine::Pump;
 use mpd_wire::Instance;
 use mpd_wire::job::Share;
 
-fn name(place: usize) -> DaemonName {
+pub(super) fn name(place: usize) -> DaemonName {
     DaemonName::new(&format!("h{place}")).unwrap()
 }
 
 /// `each` ranks on each of so many hosts, in order.
-fn shares(hosts: usize, each: u32) -> Shares {
+pub(super) fn shares(hosts: usize, each: u32) -> Shares {
     let share = |place: usize| {
         let low = u32::try_from(place).unwrap() * each;
         Share {
@@ -185,9 +185,9 @@ fn a_fence_releases_when_everybody_is_inside_and_again() {
 fn ranks_that_were_held_go_on_when_all_were_started_and_the_console_lets_them() {
     let mut story = Story::starting(2, OnFailure::End, None);
     assert_eq!(story.tell(Input::GoOn), [], "it knows of all ranks before we do");
-    assert_eq!(story.tell(Input::Started), [Output::LetGo]);
+    assert_eq!(story.tell(Input::Started), [Output::ReadPmi, Output::ReleaseCrashed]);
     let mut story = Story::of(2);
-    assert_eq!(story.tell(Input::GoOn), [Output::LetGo]);
+    assert_eq!(story.tell(Input::GoOn), [Output::ReadPmi, Output::ReleaseCrashed]);
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! Groups of ranks (`-g K`): what those of this host share. All of it is random, so that nobody else knows it before
+//! the ranks use it; and noted, so that it is removed even after the manager's death.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mpd_io::ipc::keys_in_use;
+use mpd_io::made::Made;
+use mpd_io::random;
+use mpd_job::record::Note;
+use mpd_wire::Rank;
+use mpd_wire::job::JobSpec;
+use mpd_wire::job::{Group, GroupKey, group_of};
+
+use crate::notes::Notes;
+
+/// Where files are memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Random numbers that are tried for a System V key that nobody uses.
+const MAX_TRIES: usize = 1000;
+
+/// The groups of this host.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// Key and directory of each, by its number.
+    shared: BTreeMap<u32, (GroupKey, PathBuf)>,
+    /// Holds the directories of all.
+    directory: Option<Made>,
+}
+
+impl Groups {
+    /// What the groups of these ranks share. Its directories are files of memory, or lie in `otherwise` where there
+    /// is no such place.
+    ///
+    /// # Errors
+    /// What cannot be made, for people.
+    pub(crate) fn make(
+        spec: &JobSpec,
+        ranks: &[Rank],
+        otherwise: &Path,
+        notes: &mut Notes,
+    ) -> Result<Self, String> {
+        let numbers: BTreeSet<u32> =
+            ranks.iter().filter_map(|&rank| Some(group_of(spec, rank)?.number)).collect();
+        if numbers.is_empty() {
+            return Ok(Self::default());
+        }
+        let failed =
+            |e: io::Error| format!("cannot make what groups share: {}", mpd_io::logging::plain(&e));
+        let keys = keys(numbers.len()).map_err(failed)?;
+        notes.add(&Note::Groups(keys.clone()));
+        let mut below =
+            |base: &Path| Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let directory = below(Path::new(SHARED_MEMORY)).or_else(|e| {
+            log::warn!("{SHARED_MEMORY}: {e}; directories of groups are not in memory");
+            below(otherwise)
+        });
+        let directory = directory.map_err(failed)?;
+        let shared = numbers
+            .into_iter()
+            .zip(keys)
+            .map(|(number, key)| Ok((number, (key, directory.make(&number.to_string())?))));
+        let shared = shared.collect::<io::Result<_>>().map_err(failed);
+        let directory = Some(directory);
+        shared.map(|shared| Self { shared, directory })
+    }
+
+    /// What a rank of that group is told.
+    pub(crate) fn variables(&self, group: Group) -> Vec<String> {
+        let Some((key, directory)) = self.shared.get(&group.number) else { return Vec::new() };
+        vec![
+            format!("MPD_GROUP_DIR={}", directory.display()),
+            format!("MPD_GROUP_IPC_KEY={}", key.number()),
+            format!("MPD_GROUP_KEY={}", key.name()),
+            format!("MPD_GROUP_RANK={}", group.rank),
+            format!("MPD_GROUP_SIZE={}", group.size),
+        ]
+    }
+
+    /// Removes all that they share. Call when none of their processes lives.
+    pub(crate) fn remove(&self) {
+        let keys: Vec<GroupKey> = self.shared.values().map(|(key, _)| *key).collect();
+        mpd_io::ipc::sweep_groups(&keys);
+        self.directory.iter().for_each(super::tidy::remove);
+    }
+}
+
+/// That many keys, none of which is in use.
+fn keys(count: usize) -> io::Result<Vec<GroupKey>> {
+    let mut used = keys_in_use();
+    let mut keys = Vec::new();
+    for _ in 0..count.saturating_add(MAX_TRIES) {
+        if keys.len() == count {
+            return Ok(keys);
+        }
+        let name = u64::from_ne_bytes(random::bytes()?);
+        let key = GroupKey::new(name, u32::from_ne_bytes(random::bytes()?));
+        if used.insert(key.number().into()) {
+            keys.push(key);
+        }
+    }
+    Err(io::Error::other("no System V key is free"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_as_many_as_wanted_and_no_two_are_alike() {
+        let keys = keys(2000).unwrap();
+        let numbers: BTreeSet<i32> = keys.iter().map(|key| key.number()).collect();
+        let names: BTreeSet<String> = keys.iter().map(|key| key.name()).collect();
+        assert_eq!((numbers.len(), names.len()), (2000, 2000));
+    }
+}

@@ -1,0 +1,57 @@
+//! What the daemon is told of the ranks here, for those who list jobs.
+
+use mpd_wire::RankSet;
+use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
+
+use super::Ranks;
+use crate::manager::context::Turn;
+use crate::manager::worlds::World;
+
+/// Characters of a program's name that are worth telling.
+const MAX_PROGRAM: usize = 100;
+
+/// Bytes of a job's own name beyond which it is no name to call it by.
+const MAX_ALIAS: usize = 1024;
+
+impl Ranks {
+    /// Tells which ranks run here, of all worlds of which all were started: for each new daemon.
+    pub(in crate::manager) fn report_all(&self, turn: &mut Turn<'_>) {
+        turn.job.worlds.all().for_each(|world| self.report_world(turn, world));
+        if turn.job.is_root() {
+            let spec = &turn.job.spec;
+            let size = spec.size();
+            let can = if spec.stdin_switch { RankSet::below(size) } else { spec.stdin.clone() };
+            turn.tell_daemon(ManagerReport::Receivers { can, size });
+        }
+    }
+
+    /// Tells which ranks of a world run here, if all were started.
+    pub(super) fn report_world(&self, turn: &mut Turn<'_>, world: &World) {
+        if self.is_starting(world.numbers.first) {
+            return;
+        }
+        let here = world.here.iter().filter_map(|&rank| Some((rank, self.table.get(rank)?)));
+        let started: Vec<(usize, u32, u32)> =
+            here.map(|(rank, process)| (world.argset_of(rank), rank.0, process.number)).collect();
+        let spawned = Some(world.numbers).filter(|numbers| numbers.number > 0);
+        let mut reports = Vec::new();
+        for same in started.chunk_by(|one, next| one.0 == next.0) {
+            let program = String::from_utf8_lossy(&world.spec.argsets[same[0].0].program);
+            let program: String = program.chars().take(MAX_PROGRAM).collect();
+            reports.extend(same.chunks(MAX_RUN).map(|some| RankRun {
+                world: spawned,
+                program: program.clone(),
+                ranks: RankSet::from_ranges(some.iter().map(|(_, r, _)| (*r, *r)).collect()),
+                pids: some.iter().map(|(_, _, pid)| *pid).collect(),
+            }));
+        }
+        let alias = turn.job.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
+        if reports.is_empty() && spawned.is_none() {
+            // The name of the job counts, even where nothing of it runs.
+            turn.tell_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: Vec::new() });
+        }
+        for run in reports {
+            turn.tell_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: vec![run] });
+        }
+    }
+}

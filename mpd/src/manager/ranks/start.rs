@@ -1,0 +1,323 @@
+//! How ranks are started: checked beforehand, then a few in each turn of the loop.
+
+use std::os::fd::AsFd as _;
+
+use mpd_io::cpus::CpuMask;
+use mpd_io::logging::plain;
+use mpd_io::priority;
+use mpd_io::spawn::{Extra, SpawnError, Step};
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, RankEnd};
+use mpd_wire::message::Phase;
+
+use super::adopted::Arrived;
+use super::prepare::{self, Prepared, Whose};
+use super::process::{Front, Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
+use super::{RANK, Ranks, Whom, Window};
+use crate::manager::context::Turn;
+use crate::manager::event::{Client, Event, ForStdio};
+use crate::manager::links::Staging;
+use crate::manager::worlds::World;
+
+/// Ranks started between two looks at everything else.
+const STARTS_PER_TURN: usize = 8;
+
+/// The ranks of one world that run here.
+#[derive(Debug, Default)]
+pub(super) struct Starting {
+    prepared: Prepared,
+    /// The next one to start; `None` when all were or none will be.
+    next: Option<usize>,
+}
+
+impl Starting {
+    pub(super) const fn stop(&mut self) {
+        self.next = None;
+    }
+}
+
+impl Ranks {
+    /// The first phase: all that can be checked beforehand, unless there is a problem already.
+    pub(in crate::manager) fn get_ready(
+        &mut self,
+        turn: &mut Turn<'_>,
+        problem: Option<String>,
+        staging: Option<&Staging>,
+    ) {
+        turn.begin(Phase::Checks, None);
+        let prepared = match problem {
+            Some(problem) => Err(Failure::Suite { problem }),
+            None if self.adoption.arrived.is_some() => Ok(Prepared::default()),
+            None => self.prepare(turn, Rank(0), staging),
+        };
+        match prepared {
+            Err(failure) => turn.post(Input::StartFailed(failure)),
+            Ok(prepared) => {
+                self.starting.insert(Rank(0), Starting { prepared, next: None });
+                turn.end(Phase::Checks, None);
+                turn.begin(Phase::Ready, None);
+                turn.post(Input::Ready);
+            }
+        }
+    }
+
+    /// A spawned world is to be started, of which something may run here. Of one that is not known nothing can.
+    pub(in crate::manager) fn prepare_world(
+        &mut self,
+        turn: &mut Turn<'_>,
+        first: Rank,
+        is_known: bool,
+    ) {
+        if turn.job.worlds.of(first).is_none_or(|world| world.here.is_empty()) {
+            return;
+        }
+        let prepared = if is_known {
+            self.prepare(turn, first, None)
+        } else {
+            // It was checked where it came from.
+            let problem = "what is known of the world is malformed".to_owned();
+            Err(Failure::Suite { problem })
+        };
+        match prepared {
+            Err(failure) => turn.post(Input::WorldFailed(first, failure)),
+            Ok(prepared) => {
+                self.starting.insert(first, Starting { prepared, next: None });
+            }
+        }
+        turn.post(Input::Prepared(first));
+    }
+
+    fn prepare(
+        &self,
+        turn: &Turn<'_>,
+        first: Rank,
+        staging: Option<&Staging>,
+    ) -> Result<Prepared, Failure> {
+        let job = turn.job;
+        let Some(world) = job.worlds.of(first) else { return Ok(Prepared::default()) };
+        let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
+        let whose = Whose {
+            spec: &world.spec,
+            order: &job.order,
+            there: self.table.len(),
+            spawned: !job.is_first(first),
+            daemon: job.daemon,
+        };
+        prepare::prepare(whose, &own, job.directory.as_deref(), staging)
+    }
+
+    /// All hosts are ready: the ranks of this one are started turn by turn.
+    pub(in crate::manager) fn go(&mut self, turn: &mut Turn<'_>) {
+        turn.report(Event::Going);
+        tell_niceness(turn);
+        self.start_world(Rank(0));
+        self.watch_loners(turn);
+    }
+
+    /// The ranks of a world that run here are started turn by turn.
+    pub(in crate::manager) fn start_world(&mut self, first: Rank) {
+        self.starting.entry(first).or_default().next = Some(0);
+    }
+
+    /// A spawned world cannot be started: what runs of it here is killed, and the rest never starts.
+    pub(in crate::manager) fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
+        let Some(world) = turn.job.worlds.of(first) else { return };
+        self.starting.remove(&first);
+        for &rank in &world.here {
+            match self.table.get(rank) {
+                Some(process) => drop(process.signal(libc::SIGKILL, Whom::Group)),
+                None => turn.post(Input::Exited(rank, RankEnd::NotStarted)),
+            }
+        }
+    }
+
+    /// All ranks of a spawned world have ended.
+    pub(in crate::manager) fn forget_world(&mut self, first: Rank) {
+        self.starting.remove(&first);
+    }
+
+    /// Whether there are ranks to start.
+    pub(in crate::manager) fn is_any_starting(&self) -> bool {
+        self.starting.values().any(|starting| starting.next.is_some())
+    }
+
+    /// Whether some ranks of a world are still to be started.
+    pub(super) fn is_starting(&self, first: Rank) -> bool {
+        self.starting.get(&first).is_some_and(|starting| starting.next.is_some())
+    }
+
+    /// Starts the next few ranks of each world that has some to start, unless everything is stopped.
+    pub(in crate::manager) fn start_some(&mut self, turn: &mut Turn<'_>, is_stopping: bool) {
+        if is_stopping {
+            return;
+        }
+        let due = self.starting.iter().filter_map(|(&first, it)| Some((first, it.next?)));
+        for (first, begin) in due.collect::<Vec<_>>() {
+            self.start_some_of(turn, first, begin);
+        }
+    }
+
+    fn start_some_of(&mut self, turn: &mut Turn<'_>, first: Rank, begin: usize) {
+        let Some(world) = turn.job.worlds.of(first) else { return };
+        let behind = world.here.len().min(begin + STARTS_PER_TURN);
+        let some = &world.here[begin..behind];
+        let goes_on = behind < world.here.len();
+        for &rank in some {
+            if let Err(failure) = self.start_one(turn, world, rank) {
+                self.starting.entry(first).or_default().stop();
+                return start_failed(turn, first, failure);
+            }
+        }
+        self.starting.entry(first).or_default().next = goes_on.then_some(behind);
+        let number = |rank: &Rank| self.table.get(*rank).map_or(0, |process| process.number);
+        let pids: Vec<(Rank, u32)> = some.iter().map(|rank| (*rank, number(rank))).collect();
+        if !turn.job.spec.adopted {
+            turn.report(ForStdio::Begun(some.to_vec()));
+        }
+        turn.post(Input::Pids(pids));
+        if goes_on {
+            return;
+        }
+        if first == Rank(0) {
+            turn.end(Phase::Go, None);
+            self.report_all(turn);
+            turn.post(Input::Started);
+        } else {
+            self.report_world(turn, world);
+            turn.post(Input::Begun(first));
+        }
+    }
+
+    fn start_one(&mut self, turn: &mut Turn<'_>, world: &World, rank: Rank) -> Result<(), Failure> {
+        if let Some(arrived) = self.adoption.arrived.take() {
+            return self.adopt(turn, arrived);
+        }
+        let is_first = turn.job.is_first(rank);
+        if is_first {
+            turn.begin(Phase::Spawn, Some(rank));
+        }
+        let (spec, order) = (&turn.job.spec, &turn.job.order);
+        let (own, local) = (world.numbers.own(rank), world.local(rank));
+        let Some(Starting { prepared, .. }) = self.starting.get(&world.numbers.first) else {
+            return Ok(());
+        };
+        let spawn = &prepared.spawns[&world.argset_of(rank)];
+        let variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
+        let cpus = CpuMask::of(prepared.bindings.cpus(local));
+        let argset = &world.spec.argsets[world.argset_of(rank)];
+        let window = self.window.as_ref().filter(|_| argset.pty.is_some()).map(Window::as_fd);
+        let arguments = prepare::arguments_of((&world.spec, order), own);
+        let front = Front::of(spec, is_first);
+        let fed = is_first && (spec.stdin_switch || spec.stdin.contains(rank));
+        let extra = Extra {
+            variables: &variables,
+            arguments: arguments.as_deref().unwrap_or_default(),
+            cpus: cpus.as_ref(),
+            closed: spec.closed_in(argset, fed),
+            further: window,
+        };
+        let given = Given {
+            fed: fed || front == Front::Debugger,
+            front,
+            enlarge: self.table.len() + world.here.len() <= MAX_RANKS_ENLARGED,
+            null: turn.null,
+            cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),
+        };
+        let token = self.table.next_token();
+        let started = RankProcess::start(turn.registry, (extra, token), spawn, given);
+        turn.end(Phase::Spawn, Some(rank));
+        let failed = |error: StartError| start_failure((world, prepared), rank, &error);
+        let (process, ends) = started.map_err(failed)?;
+        let ends = ends.map_err(|error| failed(error.into()));
+        if let Some(pid) = process.child() {
+            self.memory.put_first(pid);
+            if is_first {
+                turn.begin(Phase::Run, Some(rank));
+            }
+            turn.report(Event::Started(pid));
+        }
+        self.table.insert(rank, process);
+        let ends = ends?;
+        turn.report(ForStdio::Pipes(rank, Box::new(ends.pipes)));
+        turn.report(Event::Pmi(rank, ends.client, ends.pmi));
+        Ok(())
+    }
+
+    /// The process that was passed becomes a rank.
+    fn adopt(&mut self, turn: &mut Turn<'_>, arrived: Arrived) -> Result<(), Failure> {
+        let settled = arrived.settle(turn.registry, self.table.next_token());
+        let (process, pmi) = settled.map_err(|e| {
+            let problem = format!("cannot listen to the program that was running: {e}");
+            Failure::Suite { problem }
+        })?;
+        turn.begin(Phase::Run, Some(RANK));
+        self.table.insert(RANK, process);
+        turn.report(ForStdio::Pipes(RANK, Box::default()));
+        turn.report(Event::Pmi(RANK, Client::Adopted, pmi));
+        // That it called for us is use of PMI, whatever it says next.
+        turn.post(Input::Initialized(RANK));
+        Ok(())
+    }
+}
+
+/// The user gets a notice of a niceness that the ranks of this host cannot have.
+fn tell_niceness(turn: &mut Turn<'_>) {
+    let Some(wanted) = turn.job.spec.niceness.filter(|&nice| !priority::may_have(nice)) else {
+        return;
+    };
+    let own = priority::niceness().unwrap_or(0).max(0);
+    let text = format!(
+        "host {}: ranks have niceness {own}: the daemon there is not permitted to give them mpirun's, {wanted}",
+        turn.job.order.host
+    );
+    turn.post(Input::Notice(text));
+}
+
+fn start_failed(turn: &mut Turn<'_>, first: Rank, failure: Failure) {
+    if first == Rank(0) {
+        turn.post(Input::StartFailed(failure));
+    } else {
+        turn.post(Input::WorldFailed(first, failure));
+        turn.post(Input::Begun(first));
+    }
+}
+
+fn start_failure(
+    (world, prepared): (&World, &Prepared),
+    rank: Rank,
+    error: &StartError,
+) -> Failure {
+    let argset = &world.spec.argsets[world.argset_of(rank)];
+    let local = world.local(rank);
+    let rank = world.numbers.own(rank);
+    let program = String::from_utf8_lossy(&argset.program).into_owned();
+    let problem = match error {
+        StartError::Spawn(SpawnError::Child { step: Step::Exec, error }) => {
+            let missing = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR));
+            return Failure::CannotExecute { rank, program, problem: plain(error), missing };
+        }
+        StartError::Spawn(SpawnError::Child { step: Step::Directory, error }) => {
+            prepare::cannot_enter(&argset.directory, error)
+        }
+        StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
+            let cpus = prepared.bindings.cpus(local).iter();
+            let cpus = cpus.map(u32::to_string).collect::<Vec<_>>().join(",");
+            format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
+        }
+        StartError::Spawn(SpawnError::Child { step, error }) => {
+            format!("cannot prepare rank {rank} ({step:?}): {}", plain(error))
+        }
+        StartError::Spawn(SpawnError::Fork(error)) => {
+            let advice = match error.raw_os_error() {
+                Some(libc::EAGAIN) => " (the limit of processes is reached: ulimit -u)",
+                _ => "",
+            };
+            format!("cannot start a process for rank {rank}: {}{advice}", plain(error))
+        }
+        StartError::Spawn(SpawnError::Descriptor(error)) | StartError::Descriptors(error) => {
+            format!("cannot make the pipes of rank {rank}: {}", plain(error))
+        }
+    };
+    Failure::Suite { problem }
+}

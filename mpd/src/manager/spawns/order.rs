@@ -1,0 +1,161 @@
+//! What travels of a spawn: from the manager of its spawner to the root, and from there to those who
+//! start it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_wire::job::SpawnBlock;
+use mpd_wire::job::{Bytes, JobSpec, MAX_SPEC};
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The programs. Their environments hold only what is added to those of the job; behind them stands
+    /// what the key-value space holds beforehand, as `KEY=VALUE`.
+    pub(crate) spec: JobSpec,
+    /// The name of the spawner's key-value space.
+    pub(crate) parent: String,
+    /// By program: the environment of the job that it inherits.
+    pub(crate) inherits: Vec<u32>,
+    /// By program: what MPI calls its number, if that is not its place.
+    pub(crate) appnums: Vec<Option<i32>>,
+    /// By program: where it goes.
+    pub(crate) blocks: Vec<SpawnBlock>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    parent: String,
+    inherits: Vec<u32>,
+    appnums: Vec<Option<i32>>,
+    blocks: Vec<SpawnBlock>,
+}
+
+impl Order {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let head = Head {
+            parent: self.parent.clone(),
+            inherits: self.inherits.clone(),
+            appnums: self.appnums.clone(),
+            blocks: self.blocks.clone(),
+        };
+        // Our own structs serialise; see frame::encode_message.
+        let head = serde_json::to_vec(&head).expect("a head serialises");
+        let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        [&length.to_be_bytes(), &head[..], &self.spec.encode()].concat()
+    }
+
+    /// Reads an order and checks it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() > MAX_SPEC {
+            bail!("{} bytes are too much for a spawn", bytes.len());
+        }
+        let (length, rest) = bytes.split_first_chunk::<4>().context("no head")?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (head, spec) = rest.split_at_checked(length).context("a short head")?;
+        let Head { parent, inherits, appnums, blocks } = serde_json::from_slice(head)?;
+        let spec = JobSpec::decode(spec)?;
+        spec.check()?;
+        let programs = spec.argsets.len();
+        if [inherits.len(), appnums.len(), blocks.len()].iter().any(|&length| length != programs)
+            || spec.environments.len() != programs + 1
+        {
+            bail!("a head of other programs");
+        }
+        Ok(Self { spec, parent, inherits, appnums, blocks })
+    }
+
+    /// What the key-value space of the world holds beforehand.
+    pub(crate) fn preput(&self) -> Vec<(Bytes, Bytes)> {
+        let pairs = self.spec.environments.last().into_iter().flatten();
+        pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
+    }
+
+    /// The programs with whole environments.
+    pub(crate) fn with_environment_of(self, job: &JobSpec) -> JobSpec {
+        let Self { mut spec, inherits, .. } = self;
+        spec.environments.truncate(inherits.len());
+        for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
+            let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();
+            let kept = job.environments.get(inherited as usize).into_iter().flatten();
+            let kept = kept.filter(|v| split(v).is_none_or(|(name, _)| !given.contains(name)));
+            let kept: Vec<Bytes> = kept.cloned().collect();
+            own.extend(kept);
+        }
+        spec
+    }
+}
+
+fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = pair.iter().position(|&byte| byte == b'=')?;
+    Some((&pair[..at], &pair[at + 1..]))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use mpd_wire::job::Argset;
+
+    use super::*;
+
+    pub(crate) fn spec(environments: &[&[&str]], programs: usize) -> JobSpec {
+        let argset = |environment: u32| Argset {
+            size: 1,
+            program: b"./a".into(),
+            args: Vec::new(),
+            substitute: false,
+            environment,
+            directory: b"/w".into(),
+            search: b"/bin".into(),
+            umask: 0o22,
+            limits: Vec::new(),
+            hosts: None,
+            pty: None,
+        };
+        let list = |list: &&[&str]| list.iter().map(|v| v.as_bytes().to_vec()).collect();
+        JobSpec {
+            argsets: (0..).map(argset).take(programs).collect(),
+            environments: environments.iter().map(list).collect(),
+            tmpdir: b"/tmp".into(),
+            ..JobSpec::default()
+        }
+    }
+
+    fn order() -> Order {
+        let block = SpawnBlock { size: 1, hosts: None, policy: None };
+        Order {
+            spec: spec(&[&["A=new"], &[], &["port=a=b", "empty="]], 2),
+            parent: "kvs_1".to_owned(),
+            inherits: vec![1, 0],
+            appnums: vec![None, Some(7)],
+            blocks: vec![block.clone(), block],
+        }
+    }
+
+    #[test]
+    fn an_order_is_read_as_it_was_written() {
+        let order = order();
+        assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+        let encoded = order.encode();
+        for cut in [0, 3, 10, encoded.len() - 1] {
+            assert!(Order::decode(&encoded[..cut]).is_err(), "{cut}");
+        }
+        let short = Order { appnums: Vec::new(), ..order };
+        assert!(Order::decode(&short.encode()).is_err());
+    }
+
+    #[test]
+    fn a_spawned_program_has_its_ancestors_environment_and_what_was_given_to_it() {
+        let order = order();
+        let pair = |k: &str, v: &str| (k.as_bytes().to_vec(), v.as_bytes().to_vec());
+        assert_eq!(order.preput(), [pair("port", "a=b"), pair("empty", "")]);
+        let job = spec(&[&["X=0"], &["A=old", "B=1"]], 1);
+        let whole = order.with_environment_of(&job);
+        assert_eq!(whole.environments[0], [&b"A=new"[..], b"B=1"]);
+        assert_eq!(whole.environments[1], [b"X=0"]);
+    }
+}
