@@ -1,20 +1,20 @@
-//! What every machine of the suite is driven with: time, timers, and the pump.
+//! The means to drive the state machines of the suite: time, timers, and the pump.
 //!
 //! **Purpose.** A *machine* holds decisions. Its owner calls `handle(now, input)` or `handle_timeout(now)`, takes
 //! `poll_output()` until it is `None` before the next call, and sleeps no longer than `poll_timeout()`. A
-//! [`Pump`] keeps this order for an owner that learns of inputs while it performs outputs. The event loops of
+//! [`Pump`] keeps this order for an owner that receives inputs while it performs outputs. The event loops of
 //! the programs, the simulators and the tests drive the same machines in this way.
 //!
 //! **Users.** Every pure crate with a machine in it, and the programs that own one.
 //!
-//! **Must not know.** Clocks, descriptors, messages, jobs, the ring: time comes in as a value.
+//! **Must not know.** Clocks, descriptors, messages, jobs, the ring. The caller passes the time as a value.
 //!
 //! | item | subject |
 //! |---|---|
-//! | [`Time`] | a point in time, from whatever epoch the owner chose |
+//! | [`Time`] | a point in time, counted from an epoch that the owner chose |
 //! | [`Timers`] | at most one deadline for each key |
-//! | [`Pump`], [`Machine`] | a machine, and the inputs that wait for it |
-//! | [`Stagger`] | several addresses of one peer, tried one after the other |
+//! | [`Pump`], [`Machine`] | a machine, and its queue of inputs |
+//! | [`Stagger`] | connection attempts to the addresses of one peer |
 #![forbid(unsafe_code)]
 
 mod pump;

@@ -1,10 +1,10 @@
-//! A machine and the inputs that wait for it.
+//! A machine and its queue of inputs.
 //!
-//! The contract of every machine is: one input, then all its outputs, then the next input. An owner
-//! that performs an output often learns something that is an input again. It must not hand that input
-//! in at once, since outputs of the earlier input are still queued. A [`Pump`] makes this mistake
-//! impossible: [`Pump::post`] only queues an input, and [`Pump::next`] takes one from the queue only
-//! when the machine has no output left.
+//! The contract of every machine is: one input, then all its outputs, then the next input. Performing
+//! an output often produces another input. The owner must not pass that input to the machine at once,
+//! since outputs of the earlier input are still queued. A [`Pump`] makes this mistake impossible:
+//! [`Pump::post`] only queues an input. [`Pump::next`] takes an input from the queue only when the
+//! machine has no output left.
 //!
 //! ```text
 //! loop of the owner:   read, post what happened
@@ -23,9 +23,9 @@ pub const UNDRAINED: &str = "outputs are left from an earlier call";
 
 /// What a [`Pump`] needs of a machine.
 pub trait Machine {
-    /// What happened.
+    /// An event that the owner reports.
     type Input;
-    /// What the owner has to do.
+    /// An action for the owner.
     type Output;
 
     /// Takes one input. Debug builds panic if an output of an earlier call is left.
@@ -34,11 +34,11 @@ pub trait Machine {
     /// Acts on every deadline at or before `now`. Debug builds panic as for [`Machine::handle`].
     fn handle_timeout(&mut self, now: Time);
 
-    /// The next thing to do.
+    /// The next output; `None` when all are taken.
     fn poll_output(&mut self) -> Option<Self::Output>;
 }
 
-/// See the module.
+/// A machine and its queue of inputs; see the module.
 pub struct Pump<M: Machine> {
     machine: M,
     inbox: VecDeque<M::Input>,
@@ -50,7 +50,7 @@ impl<M: Machine> Pump<M> {
         Self { machine, inbox: VecDeque::new() }
     }
 
-    /// Queues an input behind those that wait.
+    /// Queues an input behind the earlier ones.
     pub fn post(&mut self, input: M::Input) {
         self.inbox.push_back(input);
     }
@@ -73,19 +73,19 @@ impl<M: Machine> Pump<M> {
         self.advance(|machine| machine.handle_timeout(now));
     }
 
-    /// Calls the machine for something that is no input. Call when [`Pump::next`] has returned `None`,
+    /// Changes the machine directly, without an input. Call when [`Pump::next`] has returned `None`,
     /// then drain it again.
     pub fn advance(&mut self, step: impl FnOnce(&mut M)) {
         debug_assert!(self.inbox.is_empty(), "inputs are handled before anything else");
         step(&mut self.machine);
     }
 
-    /// Whether no input waits. The machine may still have outputs.
+    /// Whether no input is queued. The machine may still have outputs.
     pub fn is_dry(&self) -> bool {
         self.inbox.is_empty()
     }
 
-    /// The machine, to ask it something.
+    /// The machine, for queries.
     pub const fn machine(&self) -> &M {
         &self.machine
     }
@@ -104,7 +104,7 @@ impl<M: Machine + fmt::Debug> fmt::Debug for Pump<M> {
 mod tests {
     use super::*;
 
-    /// Repeats each number as often as it says, and notes the order of calls.
+    /// Outputs each number that many times, and logs the order of calls.
     #[derive(Default)]
     struct Echo {
         outputs: VecDeque<u32>,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_posted_while_outputs_are_performed_waits_for_them() {
+    fn an_input_posted_while_outputs_are_performed_waits_for_them() {
         let mut pump = Pump::new(Echo::default());
         pump.post(2);
         let mut performed = 0;

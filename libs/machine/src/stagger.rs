@@ -1,18 +1,18 @@
-//! Several addresses of one peer: tried one after the other, each with a head start before the next.
+//! Connecting to a peer that has several addresses: tries one after the other, each with a head start.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// The next address is tried that long after one that has not answered yet, sooner if there are many:
-/// all are to have had their chance in time.
+/// The head start of each address before the next one is tried.
 const STAGGER: Duration = Duration::from_millis(200);
+/// All addresses are tried within this time: if there are many, the head start is shorter.
 const ALL_TRIED: Duration = Duration::from_millis(600);
 
-/// One round of trying addresses, which are whatever the owner connects to.
+/// One round of connection attempts to the addresses of a peer. `A` is the owner's type of address.
 #[derive(Debug)]
 pub struct Stagger<A> {
-    /// Not tried yet, the next one last.
+    /// The addresses not tried yet, the next one last.
     left: Vec<A>,
     gap: Duration,
     next_at: Time,
@@ -20,7 +20,7 @@ pub struct Stagger<A> {
 }
 
 impl<A> Stagger<A> {
-    /// A round through `addresses`, the best first.
+    /// A round of attempts at `addresses`, the best first.
     pub fn new(now: Time, addresses: impl IntoIterator<Item = A>) -> Self {
         let mut left: Vec<A> = addresses.into_iter().collect();
         left.reverse();
@@ -28,7 +28,7 @@ impl<A> Stagger<A> {
         Self { left, gap: STAGGER.min(ALL_TRIED / count), next_at: now, under_way: 0 }
     }
 
-    /// The address to connect to now, if it is time for one.
+    /// The address to connect to now, if an attempt is due.
     pub fn next_due(&mut self, now: Time) -> Option<A> {
         if self.next_at > now && self.under_way > 0 {
             return None;
@@ -39,17 +39,17 @@ impl<A> Stagger<A> {
         Some(address)
     }
 
-    /// One of the connections came to nothing.
+    /// One of the attempts has failed.
     pub const fn missed(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// Whether all were tried and came to nothing.
+    /// Whether every address was tried and every attempt has failed.
     pub const fn is_over(&self) -> bool {
         self.left.is_empty() && self.under_way == 0
     }
 
-    /// When [`Stagger::next_due`] has another one.
+    /// When the next address is due, unless an attempt fails earlier; `None` if none is left.
     pub fn poll_timeout(&self) -> Option<Time> {
         (!self.left.is_empty()).then_some(self.next_at)
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn many_addresses_have_all_had_their_chance_in_time() {
+    fn many_addresses_are_all_tried_in_time() {
         let mut stagger = Stagger::new(Time::ZERO, 0..16);
         let mut now = Time::ZERO;
         while stagger.next_due(now).is_some() {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn without_addresses_it_is_over_at_once() {
+    fn a_round_without_addresses_is_over_at_once() {
         assert!(Stagger::<u8>::new(Time::ZERO, []).is_over());
     }
 }

@@ -1,4 +1,4 @@
-//! The only clock of the pure crates: a point in time handed in by the caller.
+//! Points in time, passed in by the caller. The pure crates have no other clock.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Time {
         Self(micros)
     }
 
-    /// Time elapsed since `earlier`, or zero when that lies ahead.
+    /// Time elapsed since `earlier`; zero if `earlier` is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

@@ -1,6 +1,6 @@
-//! Deadlines as data: a table of named deadlines with a single "next" one.
+//! A table of deadlines by key.
 //!
-//! There are no callbacks: the owner asks [`Timers::next`], sleeps, and takes what expired.
+//! There are no callbacks. The owner sleeps until [`Timers::next`] and then takes the expired keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
