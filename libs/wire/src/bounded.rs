@@ -1,4 +1,4 @@
-//! Sequences of a bounded length: what a peer sends beyond that is refused before it takes memory.
+//! Sequences of bounded length. The decoder refuses a longer sequence before it takes memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ where
     deserializer.deserialize_seq(AtMost::<T, MOST>(PhantomData))
 }
 
-/// The same for what need not be there.
+/// The same for an optional field.
 pub fn at_most_if_any<'de, D, T, const MOST: usize>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error>
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_the_bound_are_read_and_one_more_is_refused() {
+    fn a_sequence_of_the_bound_is_read_and_a_longer_one_is_refused() {
         let read = |text| serde_json::from_str::<Small>(text);
         assert_eq!(read(r#"{"numbers":[1,2,3]}"#).unwrap().numbers, [1, 2, 3]);
         assert_eq!(read(r#"{"numbers":[]}"#).unwrap().numbers.len(), 0);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_there_is_bounded_as_well() {
+    fn an_optional_sequence_is_bounded_as_well() {
         let read = |text| serde_json::from_str::<Perhaps>(text).map(|few| few.numbers);
         assert_eq!(read(r#"{"numbers":null}"#).unwrap(), None);
         assert_eq!(read(r#"{"numbers":[1,2]}"#).unwrap(), Some(vec![1, 2]));

@@ -1,6 +1,6 @@
-//! Digests of what members tell each other, to see whether two lists are equal. Not for secrets.
+//! Digests by which two members compare their lists. Not for secrets.
 
-/// FNV-1a; each part is closed by a byte that no text holds.
+/// FNV-1a. Each part ends with a byte that does not occur in text.
 #[derive(Clone, Debug)]
 pub struct Fnv(u64);
 
@@ -18,13 +18,13 @@ impl Fnv {
         }
     }
 
-    /// The sum, every bit spread over all.
+    /// The digest. Every input bit affects all of its bits.
     pub const fn spread(&self) -> u64 {
         mix(self.0)
     }
 }
 
-/// The finaliser of SplitMix64: spreads every bit over all.
+/// The finaliser of SplitMix64. Every input bit affects all bits of the result.
 pub const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,30 +1,29 @@
 //! Bytes to frames and back, on every stream of the suite.
 //!
-//! A frame is `length u32 | kind u8 | payload`, all numbers big-endian, where the length counts the
-//! kind and the payload. Control messages are one JSON value; job specifications and stdin travel as
-//! raw bytes. The decoder does not care how the bytes were cut, and allocates nothing before it has
+//! A frame is `length u32 | kind u8 | payload`, all numbers big-endian. The length counts the kind
+//! and the payload. Control messages are one JSON value; job specifications and stdin travel as raw
+//! bytes. The decoder accepts bytes in pieces of any size, and allocates nothing before it has
 //! checked the length.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Most bytes a payload may have: one megabyte is beyond every control message and large enough for
-/// bulk to need few frames.
+/// Most bytes of a payload. One MiB exceeds every control message, and bulk data needs few frames.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
-/// Payload size in which bulk is cut, so that a control message never waits behind more than this.
+/// Payload size of bulk data: a control message never waits for more than this.
 pub const BULK_CHUNK: usize = 64 * 1024;
 
 const HEADER: usize = 5;
 
-/// What the payload of a frame is.
+/// The type of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One JSON value.
     Control,
     /// A piece of an encoded job specification.
     Spec,
-    /// A piece of standard input; empty means its end.
+    /// A piece of standard input; an empty piece means end of file.
     Stdin,
 }
 
@@ -50,18 +49,18 @@ impl Kind {
 /// The bytes are not frames of this protocol. The stream cannot be continued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFrame {
-    /// The length is zero or more than [`MAX_PAYLOAD`] allows.
+    /// The length is zero, or the payload is longer than [`MAX_PAYLOAD`].
     #[error("frame length {0} is out of bounds")]
     Length(u32),
     /// The kind is unknown.
     #[error("unknown frame kind {0}")]
     Kind(u8),
-    /// The payload of a control frame is not the message expected here.
+    /// The payload of a control frame is not the expected message.
     #[error("malformed message: {0}")]
     Message(String),
 }
 
-/// Appends one frame to `out`. A payload longer than [`MAX_PAYLOAD`] is the caller's bug.
+/// Appends one frame to `out`. The caller ensures that the payload fits [`MAX_PAYLOAD`].
 pub fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     assert!(payload.len() <= MAX_PAYLOAD, "payload of {} bytes", payload.len());
     let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX);
@@ -77,10 +76,10 @@ pub fn encode_message(message: &impl Serialize, out: &mut Vec<u8>) {
     encode(Kind::Control, &json, out);
 }
 
-/// Appends a control frame holding `message`, if it fits one.
+/// Appends a control frame holding `message`, if the message fits a frame.
 ///
 /// # Errors
-/// [`InvalidFrame::Length`]; nothing is appended.
+/// [`InvalidFrame::Length`]; `out` is unchanged.
 pub fn try_encode_message(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), InvalidFrame> {
     let json = serde_json::to_vec(message).expect("message serialises");
     if json.len() > MAX_PAYLOAD {
@@ -100,12 +99,12 @@ pub fn encode_bulk(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
 /// Reads the message in a control payload.
 ///
 /// # Errors
-/// When it is not JSON, not that message, or has fields the message does not have.
+/// The payload is not JSON, not this message, or has unknown fields.
 pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
     serde_json::from_slice(payload).map_err(|e| InvalidFrame::Message(e.to_string()))
 }
 
-/// Collects bytes and yields whole frames.
+/// Collects bytes and returns whole frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -113,7 +112,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds bytes as they came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -125,10 +124,10 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if it is there.
+    /// The next whole frame; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`InvalidFrame`]; every later call says the same.
+    /// [`InvalidFrame`]; every later call returns the same error.
     pub fn next_frame(&mut self) -> Result<Option<(Kind, &[u8])>, InvalidFrame> {
         let waiting = &self.buffer[self.start..];
         let Some(head) = waiting.first_chunk::<4>() else { return Ok(None) };
@@ -147,7 +146,7 @@ impl Decoder {
         Ok(Some((kind, &self.buffer[payload])))
     }
 
-    /// Whether bytes of an unfinished frame are waiting.
+    /// Whether the decoder holds bytes of an unfinished frame.
     pub fn is_partial(&self) -> bool {
         self.start < self.buffer.len()
     }
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_out_of_bounds_is_refused_before_its_bytes_come() {
+    fn a_length_out_of_bounds_is_refused_before_its_bytes_arrive() {
         let mut decoder = Decoder::default();
         decoder.push(&[0xff; 4]);
         assert_eq!(decoder.next_frame(), Err(InvalidFrame::Length(u32::MAX)));

@@ -1,9 +1,9 @@
-//! Bytes as hexadecimal digits, lower case, two for each.
+//! Bytes as lower-case hexadecimal digits, two for each byte.
 
 /// The digits of `bytes`.
 pub fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    // Never reallocated, so that digits of a secret stay in one place.
+    // Never reallocated, so that no copy of a secret's digits remains in memory.
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));
@@ -12,7 +12,8 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of `digits`; `None` if they are no pairs of digits, or not for exactly `out`.
+/// Decodes `digits` into `out`. `None` if they are not hexadecimal digits, or not exactly two for
+/// each byte of `out`.
 pub fn decode(digits: &str, out: &mut [u8]) -> Option<()> {
     let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
     if digits.len() != 2 * out.len() {

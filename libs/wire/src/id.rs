@@ -1,4 +1,4 @@
-//! Identifiers as types, so that the compiler keeps a rank from being used as a job number.
+//! Identifiers as types: the compiler rejects a rank in place of a job number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,14 +26,15 @@ impl fmt::Display for Rank {
 /// Most bytes in the name of a daemon.
 pub const MAX_DAEMON_NAME: usize = 255;
 
-/// Stands before the number of a job in a private ring.
+/// Precedes the number of a job in a private ring.
 const PRIVATE: char = 'p';
 
-/// A job: a number, `@`, and the name of the daemon that accepted it. A standing daemon counts its jobs. In a
-/// private ring the number is `p` and the process id of the console that submitted the job.
+/// A job: a number, `@`, and the name of the daemon that accepted it. A standing daemon counts its
+/// jobs. In a private ring the number is `p` and the process id of the console that submitted the
+/// job.
 ///
-/// Unique among the jobs that live at one time in a ring; what must be unique for ever (key-value
-/// space names) is made from random bits instead.
+/// Unique among the running jobs of a ring. Names that must never be reused (key-value space names)
+/// are made from random bits instead.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId {
@@ -51,7 +52,7 @@ impl JobId {
     /// The `number`-th job of `daemon`.
     ///
     /// # Errors
-    /// When the daemon's name is empty, longer than [`MAX_DAEMON_NAME`], or has other characters than
+    /// The daemon's name is empty, longer than [`MAX_DAEMON_NAME`], or has other characters than
     /// letters, digits, `.`, `_`, `-` and `:`.
     pub fn new(number: u64, daemon: &str) -> Result<Self, InvalidJobId> {
         if !is_daemon_name(daemon) {
@@ -78,13 +79,13 @@ impl JobId {
         self.private
     }
 
-    /// The daemon that accepted it.
+    /// The daemon that accepted the job.
     pub fn daemon(&self) -> &str {
         &self.daemon
     }
 }
 
-/// Whether `name` may be the name of a daemon: it appears in ids, file names and messages.
+/// Whether `name` may be the name of a daemon. Such a name is safe in ids, file names and messages.
 pub fn is_daemon_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= MAX_DAEMON_NAME
@@ -115,7 +116,7 @@ impl FromStr for JobId {
 /// The process id in `pPID`, which names a job in a private ring.
 pub fn console_of(text: &str) -> Option<u32> {
     let digits = text.strip_prefix(PRIVATE)?;
-    // parse() takes a plus sign, too.
+    // `parse()` would accept a plus sign.
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 

@@ -1,11 +1,12 @@
 //! Ids, frames and messages of the suite, and what a job is: data alone.
 //!
-//! **Purpose.** Everything that two programs of the suite, or two machines of one program, exchange has its type
-//! here, with its encoding and its bounds. PROTOCOL.md describes the same for people.
+//! **Purpose.** This crate has the types of all data that two programs of the suite, or two
+//! machines of one program, exchange, with encodings and bounds. PROTOCOL.md describes the same for
+//! people.
 //!
-//! **Users.** Every other crate of the suite but `mpd-machine` and the crates of PMI.
+//! **Users.** Every other crate of the suite except `mpd-machine` and the crates of PMI.
 //!
-//! **Must not know.** Decisions: what is done with a message stands in the crate of the machine that takes it.
+//! **Must not know.** Decisions: the crate of the receiving machine decides what a message causes.
 //! Time, descriptors and keys of the channel are unknown here as well.
 //!
 //! | item | subject |

@@ -1,6 +1,6 @@
-//! One member of the ring as the others see it: its name, its instance, its record.
+//! One member of the ring as the others know it: its name, its instance, its record.
 //!
-//! [`Record`] carries the total order of rule R1. Nothing here knows of links or time.
+//! [`Record`] has the total order of rule R1. This module does not know links or time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,8 @@ use crate::bounded::at_most;
 use crate::digest::Fnv;
 use crate::is_daemon_name;
 
-/// Most members of a ring: records in a list. A frame holds a fraction of them, see [`LIST_CHUNK`](crate::message::LIST_CHUNK).
+/// Most members of a ring, and so most records of a list. A frame holds a fraction of them, see
+/// [`LIST_CHUNK`](crate::message::LIST_CHUNK).
 pub const MAX_MEMBERS: usize = 8192;
 /// Most addresses in one record.
 pub const MAX_ADDRESSES: usize = 8;
@@ -36,7 +37,7 @@ impl DaemonName {
     /// Checks `text` by [`is_daemon_name`].
     ///
     /// # Errors
-    /// When it is no name.
+    /// The text is not a daemon's name.
     pub fn new(text: &str) -> Result<Self, InvalidWord> {
         if is_daemon_name(text) {
             Ok(Self(text.into()))
@@ -70,7 +71,8 @@ impl From<DaemonName> for String {
     }
 }
 
-/// One life of a daemon: 16 random bytes made at its start. On the wire 32 hexadecimal digits.
+/// One run of a daemon: 16 random bytes that it makes at its start. On the wire 32 hexadecimal
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instance(u128);
 
@@ -110,7 +112,7 @@ impl FromStr for Instance {
     }
 }
 
-// By hand and without the formatter: there is one in every message that goes round the ring.
+// By hand and without the formatter, for speed: every message on the ring holds an instance.
 impl Serialize for Instance {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -130,7 +132,7 @@ impl<'de> Deserialize<'de> for Instance {
     }
 }
 
-/// Where a daemon can be reached, as `HOST:PORT` or `[IPV6]:PORT`. Opaque to the ring.
+/// The address of a daemon, as `HOST:PORT` or `[IPV6]:PORT`. Opaque to the ring.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(Arc<str>);
@@ -139,7 +141,7 @@ impl Address {
     /// Checks length and characters only.
     ///
     /// # Errors
-    /// When `text` is empty, too long, or has other than printable ASCII characters.
+    /// `text` is empty, too long, or has other characters than printable ASCII.
     pub fn new(text: &str) -> Result<Self, InvalidWord> {
         let fits = !text.is_empty() && text.len() <= MAX_ADDRESS;
         if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
@@ -179,46 +181,47 @@ impl From<Address> for String {
     }
 }
 
-/// How a member stands, in the order of R1: of two records of one incarnation the later one wins.
+/// A member's state. The order is that of R1: of two records of one incarnation the later state
+/// wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It is in the ring.
     Live,
-    /// Somebody could not reach it. It may refute that.
+    /// A member could not reach it. It may refute that.
     Dead,
-    /// It left by command and is not looked for.
+    /// It left by command. The ring does not look for it.
     Departed,
 }
 
-/// What is known of one member. Records of one name are merged by taking the greater (R1).
+/// A member's record. Of two records of one name the greater replaces the other (R1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Whose record it is.
+    /// The member.
     pub name: DaemonName,
-    /// Raised by the owner alone (R2).
+    /// Only the member itself increases it (R2).
     pub incarnation: u64,
     /// Live, dead or departed.
     pub standing: Standing,
-    /// Which life of the daemon.
+    /// The run of the daemon.
     pub instance: Instance,
-    /// Its place on the circle; may move by R6.
+    /// Its position on the circle, which R6 may change.
     pub position: u64,
-    /// Its place in listings and placement; stays.
+    /// Its position in listings and placement; constant.
     pub ordinal: u64,
-    /// Processes it takes before another is preferred.
+    /// Processes that it takes before another member is preferred.
     pub ncpus: u32,
-    /// Whether it is to get new processes only where it is named.
+    /// Whether it gets new processes only in jobs that name it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub draining: bool,
-    /// Where it is reached.
+    /// Its addresses.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
-    /// Who declared it dead.
+    /// The member that declared it dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<DaemonName>,
-    /// Seconds since it died or left, as the sender knows it. No part of the order.
+    /// Seconds since it died or left, as the sender knows. Not part of the order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub age_s: u32,
 }
@@ -234,8 +237,9 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Record {
-    /// Whether this record replaces `other`, a record of the same name (R1). Without `whole_order`
-    /// ties of the incarnation stay open; only the scenario of R1 asks for that.
+    /// Whether this record replaces `other`, a record of the same name (R1). Without `whole_order`,
+    /// records of equal incarnation and standing do not replace each other; only the scenario of R1
+    /// uses that.
     pub fn beats(&self, other: &Self, whole_order: bool) -> bool {
         let head = |r: &Self| (r.incarnation, r.standing);
         if !whole_order || head(self) != head(other) {
@@ -249,17 +253,17 @@ impl Record {
             .is_gt()
     }
 
-    /// Its place on the circle.
+    /// Its seat on the circle.
     pub fn seat(&self) -> Seat {
         Seat { position: self.position, name: self.name.clone() }
     }
 
-    /// Whether it is within the bounds that the decoder does not check.
+    /// Whether the record is within the bounds that the decoder does not check.
     pub fn is_sound(&self) -> bool {
         self.addresses.len() <= MAX_ADDRESSES && self.incarnation < u64::MAX / 2
     }
 
-    /// 64 bits of its content; the digest of a list is the sum of these.
+    /// 64 bits of digest. The digest of a list is the sum of these.
     pub fn digest(&self) -> u64 {
         let mut sum = Fnv::default();
         sum.add(self.name.as_str().as_bytes());
@@ -284,19 +288,19 @@ impl Record {
     }
 }
 
-/// A place on the circle: positions in order, names deciding ties.
+/// A seat on the circle: ordered by position, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seat {
     /// See [`Record::position`].
     pub position: u64,
-    /// Whose seat.
+    /// The member that has the seat.
     pub name: DaemonName,
 }
 
 impl Seat {
-    /// Whether this seat lies strictly between `from` and `to`, going round from `from`. Between a
-    /// seat and itself lies everybody else.
+    /// Whether this seat lies strictly between `from` and `to`, going round from `from`. If `from`
+    /// equals `to`, every other seat lies between them.
     pub fn is_between(&self, from: &Self, to: &Self) -> bool {
         if from < to { from < self && self < to } else { self > from || self < to }
     }

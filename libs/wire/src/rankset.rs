@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 
-/// A set of ranks, kept as sorted, disjoint, inclusive ranges. In messages it is text as people write it.
+/// A set of ranks, kept as sorted, disjoint, inclusive ranges. In messages it is text in the users'
+/// notation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RankSet {
@@ -20,13 +21,13 @@ pub enum InvalidRankSet {
     /// A part is neither a number nor `LOW-HIGH`.
     #[error("{0:?} is neither a rank, a range LOW-HIGH, \"all\" nor \"none\"")]
     Part(String),
-    /// A range whose end is before its start.
+    /// The end of a range is less than its start.
     #[error("the range {0}-{1} ends before it starts")]
     Backwards(u32, u32),
 }
 
 impl RankSet {
-    /// Every rank there is.
+    /// Every possible rank.
     pub fn all() -> Self {
         Self { ranges: vec![(0, u32::MAX)] }
     }
@@ -59,7 +60,7 @@ impl RankSet {
         &self.ranges
     }
 
-    /// The set in parts of at most `most` ranges, whose text is of bounded size.
+    /// The set in parts of at most `most` ranges, so that the text of a part is bounded.
     pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
         self.ranges.chunks(most).map(|part| Self { ranges: part.to_vec() })
     }
@@ -82,13 +83,13 @@ impl RankSet {
         self.ranges.is_empty()
     }
 
-    /// Each rank, in order. Not for [`RankSet::all`], which has no end worth reaching.
+    /// Each rank, in order. Not for [`RankSet::all`]: it has 2^32 ranks.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.ranges.iter().flat_map(|&(low, high)| (low..=high).map(Rank))
     }
 
-    /// Whether every rank of the set is in `whole`, found without going through them one by one: a peer
-    /// may have written "all".
+    /// Whether every rank of the set is in `whole`. Compares ranges, not ranks: a peer may have
+    /// sent "all".
     pub fn is_within(&self, whole: &Self) -> bool {
         self.ranges.iter().all(|&(low, high)| {
             let at = whole.ranges.partition_point(|&(_, last)| last < low);
@@ -96,7 +97,7 @@ impl RankSet {
         })
     }
 
-    /// Whether some rank is in both.
+    /// Whether the two sets have a rank in common.
     pub fn meets(&self, other: &Self) -> bool {
         let after = |low: u32| other.ranges.partition_point(|&(_, high)| high < low);
         self.ranges.iter().any(|&(low, high)| {
@@ -110,7 +111,7 @@ impl RankSet {
         *self = Self::from_ranges(all);
     }
 
-    /// Takes all ranks of `other` out.
+    /// Removes all ranks of `other`.
     pub fn remove(&mut self, other: &Self) {
         let mut left = Vec::with_capacity(self.ranges.len());
         for &(mut low, high) in &self.ranges {
@@ -157,7 +158,7 @@ impl RankSet {
             .sum()
     }
 
-    /// The greatest rank named, unless the set is empty or means every rank.
+    /// The greatest rank; `None` for an empty set and for [`RankSet::all`].
     pub fn greatest(&self) -> Option<Rank> {
         self.ranges.last().map(|&(_, high)| Rank(high)).filter(|r| r.0 != u32::MAX)
     }
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn the_notation_of_users_is_read() {
         let set: RankSet = "0,2-4,3,9".parse().unwrap();
         assert_eq!(set.to_string(), "0,2-4,9");
         assert!(set.contains(Rank(3)) && !set.contains(Rank(1)) && !set.contains(Rank(10)));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn an_error_names_the_invalid_part() {
         for bad in ["", "x", "1-", "-1", "1,,2", "4294967295", "1 2"] {
             assert!(matches!(bad.parse::<RankSet>(), Err(InvalidRankSet::Part(_))), "{bad:?}");
         }

@@ -13,7 +13,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Both, for tables.
+    /// Both streams, for tables.
     pub const BOTH: [Self; 2] = [Self::Out, Self::Err];
 
     /// 0 and 1, as an index.

@@ -1,12 +1,12 @@
-//! How large a job may be, and what can be wrong with one.
+//! How large a job may be, and why a specification is refused.
 
 use crate::{MAX_MEMBERS, Rank};
 
-/// Bytes that need not be text.
+/// Bytes that need not be valid text.
 pub type Bytes = Vec<u8>;
 
-/// Most ranks of one job. Beyond any single ring today, and small enough that a table of them is a
-/// few megabytes.
+/// Most ranks of one job. No ring of today has that many, and a table of them takes only a few
+/// megabytes.
 pub const MAX_RANKS: u32 = 1 << 20;
 
 /// Most argument sets (`:` sections) of one job.
@@ -19,13 +19,13 @@ pub const MAX_SPEC: usize = 16 << 20;
 /// Most hosts in a list: as many as a ring has members.
 pub const MAX_HOSTS: usize = MAX_MEMBERS;
 
-/// Why a specification that decodes is still not a job.
+/// Why a decoded specification is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
-    /// There is nothing to run.
+    /// The job has no argset.
     #[error("the job has no program")]
     Empty,
-    /// An argset, a host or a group of no ranks.
+    /// An argset, a host or a group has no ranks.
     #[error("the number of processes must be at least 1")]
     NoRanks,
     /// More ranks than [`MAX_RANKS`].
@@ -34,16 +34,16 @@ pub enum Misfit {
     /// A program, argument, directory or variable with a NUL byte, or an empty program.
     #[error("{0} is empty or contains a NUL byte")]
     Text(&'static str),
-    /// An argument is to be filled in, and is no pattern.
+    /// An argument with substitution is not a valid pattern.
     #[error("argument {0:?} has a % field that there is not")]
     Argument(String),
-    /// An argset names an environment that is not there.
+    /// An argset refers to a missing environment.
     #[error("environment {0} is missing")]
     Environment(u32),
-    /// The stdin specification names a rank that the job has not.
+    /// The stdin specification names a rank that the job does not have.
     #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
     StdinRank(Rank, u32),
-    /// Hosts would have to take parts of groups.
+    /// Processes per host are not a multiple of the group size.
     #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
     Groups {
         /// Processes on each host.
@@ -51,18 +51,18 @@ pub enum Misfit {
         /// Processes of a group.
         group: u32,
     },
-    /// A process that runs already cannot be what was asked for.
+    /// The job adopts a running process, and asks for more than adoption supports.
     #[error(
         "a program that runs already is one process, whose input and file cannot be given to it"
     )]
     Adopted,
-    /// What is to be attached to is not one process for each rank.
+    /// The number of processes to attach to differs from the number of ranks.
     #[error("{0} processes to attach to for {1} ranks")]
     Attach(usize, u32),
-    /// Not the name of a host.
+    /// The text is not a host name.
     #[error("{0:?} is not the name of a host")]
     Host(String),
-    /// A list of hosts longer than any ring.
+    /// The list of hosts is longer than any ring.
     #[error("{0} hosts are more than the {MAX_HOSTS} that a ring may have")]
     TooManyHosts(usize),
 }

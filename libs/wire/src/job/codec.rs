@@ -1,7 +1,8 @@
 //! A job specification as bytes: length-prefixed fields in a fixed order, all numbers big-endian.
 //!
-//! Not JSON, because arguments and environments are bytes and may be megabytes. PROTOCOL.md lists the
-//! fields. The decoder bounds every count by the bytes that are there.
+//! JSON would be unsuitable, because arguments and environments are bytes and may be megabytes.
+//! PROTOCOL.md lists the fields. The decoder checks every count against the number of remaining
+//! bytes.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::job::spawn::SpawnPolicy;
 use crate::job::spec::{Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 
-/// Format number, first byte of every encoded specification.
+/// Format number, the first byte of every encoded specification.
 const VERSION: u8 = 9;
 
 impl JobSpec {
@@ -64,10 +65,10 @@ impl JobSpec {
         w.0
     }
 
-    /// Reads an encoded specification. The result is not yet checked for sense.
+    /// Reads an encoded specification. The caller then checks it by [`JobSpec::check`].
     ///
     /// # Errors
-    /// [`InvalidSpec`] with the offset of the field at fault.
+    /// [`InvalidSpec`] with the offset of the invalid field.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidSpec> {
         let mut r = Reader::new(bytes);
         if r.u8()? != VERSION {

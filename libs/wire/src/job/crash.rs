@@ -1,4 +1,4 @@
-//! What is told of a process that was caught when it crashed.
+//! Reports about a process that was caught when it crashed.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,19 @@ use crate::bounded::at_most;
 use crate::job::bounds::Bytes;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
 
-/// Most stacks of one crash: however they are escaped, the word about it fits a frame of a job link.
+/// Most stacks of one crash. A report fits a frame of a job link, even if every byte is escaped.
 pub const MAX_STACKS: usize = 8;
 
 /// Most bytes of one stack.
 pub const MAX_STACK: usize = 1024;
 
-/// What is done about programs that crash.
+/// How crashes of programs are handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnCrash {
-    /// The debugger that looks where they were: with a `/` a path, else searched as the program is.
+    /// The debugger that reads the stacks: a path if it has a `/`, else searched like the program.
     pub gdb: Bytes,
-    /// Nobody looks: they are held as they were until the console lets the job go on, so that its user can.
+    /// Whether a crashed process is held, without a debugger, until the console continues the job.
+    /// The user can attach a debugger meanwhile.
     pub hold: bool,
 }
 
@@ -33,28 +34,29 @@ impl OnCrash {
     }
 }
 
-/// A process of a rank was about to die of a signal.
+/// A fatal signal of a process of a rank, caught before the process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crash {
-    /// Its number.
+    /// The signal's number.
     pub signal: u8,
-    /// Each thread's calls from the outermost to the innermost, with tabs in between.
+    /// The calls of each thread from the outermost to the innermost, separated by tabs.
     #[serde(deserialize_with = "at_most::<_, _, MAX_STACKS>")]
     pub stacks: Vec<String>,
-    /// Why there are none.
+    /// Why there are no stacks.
     pub problem: Option<String>,
-    /// Nobody has looked: it is held as it was, until the console lets the job go on.
+    /// Whether the process is held, without a debugger, until the console continues the job.
     pub held: bool,
 }
 
 impl Crash {
-    /// Of one that is held.
+    /// The report of a held process.
     pub const fn held(signal: u8) -> Self {
         Self { signal, stacks: Vec::new(), problem: None, held: true }
     }
 
-    /// Takes away what is more than may be told: further threads, and the outermost calls of deep stacks.
+    /// Cuts the report to its bounds: removes further threads, and the outermost calls of deep
+    /// stacks.
     pub fn shorten(&mut self) {
         self.stacks.truncate(MAX_STACKS);
         for stack in &mut self.stacks {

@@ -1,15 +1,15 @@
-//! A job that is debugged: each rank's program runs under a debugger.
+//! A debugged job: each rank's program runs under a debugger.
 
 use crate::job::bounds::Bytes;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
 
-/// Under which debugger the ranks run, and what it attaches to.
+/// The debugger of the ranks, and the processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Debug {
-    /// The debugger: with a `/` a path, else searched as the program is.
+    /// The debugger: a path if it has a `/`, else searched like the program.
     pub gdb: Bytes,
-    /// By rank, the process on its host to attach to; none: the argset's program is started. Each rank is
-    /// an argset of its own then.
+    /// The process to attach to, for each rank, on the rank's host. Empty: the argset's program is
+    /// started. If not empty, each rank has an argset of its own.
     pub attach: Vec<u32>,
 }
 

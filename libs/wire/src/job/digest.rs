@@ -1,4 +1,4 @@
-//! What a file is known by wherever it lies: the SHA-256 of its content.
+//! The SHA-256 of a file's content, which identifies the file on every host.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::hex;
 
-/// SHA-256 of a content. On the wire, and as text, 64 hexadecimal digits.
+/// The SHA-256 of a content. On the wire, and as text, 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 

@@ -1,4 +1,4 @@
-//! How ranks and jobs end, and the exit code of `mpirun` for each way: the one table.
+//! How ranks and jobs end, and the exit code of `mpirun` for each end.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub mod exit {
     pub const NOT_FOUND: u8 = 127;
     /// Added to the number of the signal that killed a rank.
     pub const SIGNAL_BASE: u8 = 128;
-    /// The reader of our standard output went away: 128 + SIGPIPE, as the shell shows it.
+    /// The reader of standard output closed it: 128 + SIGPIPE, as in a shell.
     pub const OUTPUT_CLOSED: u8 = 141;
 }
 
@@ -38,7 +38,7 @@ pub enum RankEnd {
     },
     /// It never ran.
     NotStarted,
-    /// It ran on a host that was lost: how it ended is not known.
+    /// It ran on a lost host; its end is unknown.
     Lost,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for RankEnd {
     }
 }
 
-/// Why a job did not end well: the first thing that went wrong.
+/// Why a job failed: the first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Failure {
@@ -78,13 +78,13 @@ pub enum Failure {
         /// How it ended.
         end: RankEnd,
     },
-    /// A rank called for the end of the job (`MPI_Abort`).
+    /// A rank aborted the job (`MPI_Abort`).
     Aborted {
         /// Which rank.
         rank: Rank,
-        /// The code it gave, as it gave it.
+        /// The rank's code, unchanged.
         code: i32,
-        /// What it said.
+        /// The rank's message.
         message: String,
     },
     /// A rank exited with code 0 between PMI init and finalize.
@@ -92,9 +92,9 @@ pub enum Failure {
         /// Which rank.
         rank: Rank,
     },
-    /// A rank ended while others wait for it in a fence.
+    /// A rank ended while other ranks wait for it in a fence.
     LeftOthersWaiting {
-        /// The rank that left.
+        /// The rank that ended.
         rank: Rank,
     },
     /// All ranks exited with code 0, and none used PMI: to its MPI library each was rank 0 of 1.
@@ -108,25 +108,25 @@ pub enum Failure {
     CannotExecute {
         /// The first rank concerned.
         rank: Rank,
-        /// Program as the user named it.
+        /// The program as the user named it.
         program: String,
-        /// What is wrong, in the system's words.
+        /// The error text of the system.
         problem: String,
-        /// Whether it was not found, as opposed to found and not executable.
+        /// Whether the program was not found, as opposed to not executable.
         missing: bool,
     },
-    /// A rank said something on its PMI connection after which it cannot be continued.
+    /// A rank violated the protocol on its PMI connection, which cannot continue.
     BrokeProtocol {
         /// Which rank.
         rank: Rank,
-        /// What it did.
+        /// The violation.
         problem: String,
     },
-    /// The reader of standard output went away.
+    /// The reader of standard output closed it.
     OutputClosed,
     /// Output could not be written.
     OutputFailed {
-        /// Which output, and the system's words.
+        /// The output and the error text of the system.
         problem: String,
     },
     /// The job ran longer than allowed.
@@ -134,41 +134,42 @@ pub enum Failure {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
-    /// The user interrupted the job, and it had to be ended for that.
+    /// The user interrupted the job.
     Interrupted {
-        /// The signal that did it.
+        /// The signal that ended the job.
         signal: u8,
     },
     /// The job was killed by a request through its daemon.
     Killed,
-    /// A host of the job is lost: its ranks can be neither reached nor waited for.
+    /// A host of the job is lost. Its ranks are unreachable.
     HostLost {
         /// Its daemon.
         host: String,
-        /// How that shows.
+        /// How the loss was detected.
         problem: String,
     },
-    /// Processes of the job have become another user's. They cannot be killed and run on.
+    /// Processes of the job have changed to another user. They cannot be killed and continue to
+    /// run.
     LeftRunning {
-        /// Which processes.
+        /// The processes.
         processes: String,
     },
-    /// The suite itself failed, or refused.
+    /// The suite itself failed, or refused the request.
     Suite {
-        /// What, where and why.
+        /// The failure, its place and its cause.
         problem: String,
     },
-    /// One of the others, in a world that the job spawned; its rank is numbered there.
+    /// One of the other failures, in a spawned world. Its rank is the number in that world.
     InWorld {
-        /// Which world of the job.
+        /// The world's number in the job.
         number: u32,
-        /// What.
+        /// The failure.
         failure: Box<Self>,
     },
 }
 
 impl Failure {
-    /// The same of a rank of `world`, which was numbered through the job.
+    /// The same failure with a rank of `world`, given a rank numbered through the job.
     pub fn in_world(mut self, world: &World) -> Self {
         if world.number == 0 {
             return self;
@@ -194,7 +195,7 @@ impl Failure {
         Self::InWorld { number: world.number, failure: Box::new(self) }
     }
 
-    /// The same without its world.
+    /// The same failure without its world.
     pub fn bare(&self) -> &Self {
         match self {
             Self::InWorld { failure, .. } => failure,
@@ -202,7 +203,7 @@ impl Failure {
         }
     }
 
-    /// Whether the text should be preceded by the host concerned.
+    /// Whether the text should be preceded by the host's name.
     pub fn names_host(&self) -> bool {
         !matches!(
             self,
@@ -291,7 +292,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What people call a signal.
+/// The name of a signal.
 fn signal_name(signal: u8) -> &'static str {
     const NAMES: [&str; 32] = [
         "none",
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_told_by_number_and_name() {
+    fn a_signal_is_printed_with_number_and_name() {
         let end = RankEnd::Signaled { signal: 11, core: true };
         let failure = Failure::Rank { rank: Rank(2), end };
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The fields of an encoded specification: numbers big-endian, bytes behind their length. What fields there are
-//! is said by the types that have them, and by `codec`.
+//! The fields of an encoded specification: big-endian numbers, and bytes preceded by their length.
+//! The types and `codec` define the sequence of fields.
 
 use crate::job::bounds::Bytes;
 
@@ -7,11 +7,11 @@ use crate::job::bounds::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed job specification at byte {at}")]
 pub struct InvalidSpec {
-    /// Offset of the field that does not fit.
+    /// Offset of the invalid field.
     pub at: usize,
 }
 
-/// Fields, written one behind the other.
+/// Writes fields one after the other.
 pub(super) struct Writer(pub(super) Vec<u8>);
 
 impl Writer {
@@ -27,7 +27,7 @@ impl Writer {
         self.0.extend_from_slice(&n.to_be_bytes());
     }
 
-    /// Lengths and counts; a specification of 4 GiB cannot exist (its maker is bounded).
+    /// Lengths and counts. A specification cannot have 4 GiB, because its sender bounds it.
     pub(super) fn u32(&mut self, n: usize) {
         self.0.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
     }
@@ -62,14 +62,14 @@ impl Writer {
         }
     }
 
-    /// One of a few, by its place among them.
+    /// One of a few values, as its index among them.
     pub(super) fn choice<T: PartialEq>(&mut self, all: &[T], chosen: T) {
         let at = all.iter().position(|one| *one == chosen).unwrap_or(0);
         self.u8(u8::try_from(at).unwrap_or(0));
     }
 }
 
-/// The same fields, read.
+/// Reads the same fields.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// A count of items of at least `each` bytes: never more than the bytes left can hold.
+    /// A count of items of at least `each` bytes. It is at most what the remaining bytes can hold.
     pub(super) fn count(&mut self, each: usize) -> Result<usize, InvalidSpec> {
         let count = self.u32()? as usize;
         match count.checked_mul(each) {

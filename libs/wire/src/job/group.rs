@@ -1,4 +1,4 @@
-//! Groups of ranks (`-g K`): ranks that follow each other, run on one host and share a name there.
+//! Groups of ranks (`-g K`): consecutive ranks that run on one host and share a name there.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use crate::Rank;
 use crate::job::spec::JobSpec;
 
-/// The largest `key_t` that is no negative number.
+/// The largest `key_t` that is not negative.
 const LARGEST: u32 = i32::MAX as u32;
 
 /// A rank's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Which group, from 0.
+    /// The group's number, from 0.
     pub number: u32,
     /// The rank's number within it, from 0.
     pub rank: u32,
-    /// How many ranks it has; the last group can have fewer than the others.
+    /// How many ranks the group has; the last group can be smaller.
     pub size: u32,
 }
 
-/// The group of `rank`; none without groups.
+/// The group of `rank`; `None` if the job has no groups.
 pub fn group_of(spec: &JobSpec, rank: Rank) -> Option<Group> {
     let most = spec.placement.group?.max(1);
     let (number, at) = (rank.0 / most, rank.0 % most);
@@ -29,8 +29,9 @@ pub fn group_of(spec: &JobSpec, rank: Rank) -> Option<Group> {
     Some(Group { number, rank: at, size: left.min(most) })
 }
 
-/// What the ranks of a group call their shared memory: a POSIX object (`/mpd-` and 16 digits) by one random
-/// number, a System V object by another one. Neither tells anything of the other, of the job, or of another group.
+/// The names of a group's shared memory: one random number names a POSIX object (`/mpd-` and 16
+/// digits), another is the key of System V objects. Neither reveals the other, the job, or another
+/// group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupKey {
     name: u64,
@@ -38,7 +39,7 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// The key of these numbers, which must be random.
+    /// The key of these random numbers.
     pub fn new(name: u64, number: u32) -> Self {
         Self { name, number: (number % LARGEST + 1).cast_signed() }
     }

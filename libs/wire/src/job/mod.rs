@@ -1,4 +1,4 @@
-//! What a job is: its specification, who runs what of it, how its ranks ended, and what that means for
+//! A job: its specification, its hosts and ranks, the ends of its ranks, and the exit code of
 //! `mpirun`.
 
 mod bounds;

@@ -1,4 +1,4 @@
-//! A line for the user of a job that is not the job's end.
+//! A line for the user of a job, other than the job's end.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// A line that is always printed.
+    /// A notice that is always printed.
     pub const fn major(text: String) -> Self {
         Self { text, minor: false }
     }
 
-    /// A line for a user at a terminal, and for `-v`.
+    /// A notice for terminals and for `-v`.
     pub const fn minor(text: String) -> Self {
         Self { text, minor: true }
     }

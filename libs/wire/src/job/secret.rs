@@ -1,5 +1,5 @@
-//! The secrets of a job: its key and its cookie. The daemon that accepted the job makes them; the daemons of
-//! its hosts and its managers know them. They stand in no log, argument or name.
+//! The secrets of a job: its key and its cookie. The daemon that accepted the job makes them. The
+//! daemons and managers of its hosts know them. They must not occur in logs, arguments or names.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::hex;
 /// Bytes of a key of the channel: 256 bits, never less.
 pub const KEY_LENGTH: usize = 32;
 
-/// 32 random bytes under which the managers of one job speak to each other. On the wire 64 hexadecimal
-/// digits, in messages that travel under another key only.
+/// The 32 random bytes that secure the connections among the managers of one job. On the wire 64
+/// hexadecimal digits, only in messages that are encrypted under another key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobKey(Zeroizing<[u8; KEY_LENGTH]>);
 
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for JobKey {
 /// Bytes of a cookie.
 const COOKIE_LENGTH: usize = 16;
 
-/// 16 random bytes from which the environment of every process of the job is marked, see [`Cookie::at`].
+/// The 16 random bytes that mark the environment of every process of the job, see [`Cookie::at`].
 /// On the wire 32 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cookie([u8; COOKIE_LENGTH]);
@@ -65,8 +65,8 @@ impl Cookie {
         Self(bytes)
     }
 
-    /// What processes carry at `place`. One machine can stand in for several hosts of a job, and the
-    /// leftovers of one place are swept without harm to the others.
+    /// The mark of the processes at `place`. One machine can act as several hosts of a job. The
+    /// clean-up of one place then spares the processes of the others.
     pub fn at(&self, place: u32) -> String {
         format!("{}-{place}", hex::encode(&self.0))
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_hexadecimal_differs_by_place_and_does_not_show_itself() {
+    fn a_cookie_is_hexadecimal_differs_by_place_and_is_not_printed() {
         let cookie = Cookie::from_bytes([0x5a; COOKIE_LENGTH]);
         let json = serde_json::to_string(&cookie).unwrap();
         assert_eq!(serde_json::from_str::<Cookie>(&json).unwrap(), cookie);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_key_reads_back_and_does_not_show_itself() {
+    fn a_job_key_reads_back_and_is_not_printed() {
         let key = JobKey::from_bytes([0xa5; KEY_LENGTH]);
         let json = serde_json::to_string(&key).unwrap();
         assert_eq!(json, format!("\"{}\"", "a5".repeat(32)));

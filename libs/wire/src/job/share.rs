@@ -1,9 +1,8 @@
-//! Who runs what: the hosts of a job in order, each with its ranks, and the tree that joins their
-//! managers.
+//! The hosts of a job in order, each with its ranks, and the tree of their managers.
 //!
-//! The tree is a pure function of the list: the manager at place 0 is the root, on the console's host,
-//! and the one at place `i` has the one at `(i - 1) / FAN_OUT` above it. So it does not matter by which
-//! way a host learned the list.
+//! The tree is a pure function of the list. The manager at place 0 is the root, on the console's
+//! host. The parent of the manager at place `i` is at `(i - 1) / FAN_OUT`. So every copy of the
+//! list gives the same tree.
 
 use std::ops::Range;
 
@@ -12,27 +11,27 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::{Address, DaemonName, Instance, Rank, RankSet};
 
-/// Most managers directly below one.
+/// Most children of one manager.
 pub const FAN_OUT: usize = 16;
 
-/// Most hosts of one job: what one scatter can carry of their names and addresses.
+/// Most hosts of one job: one scatter can carry this many names and addresses.
 pub const MAX_SHARES: usize = 4096;
 
 /// Most addresses of one host.
 const MAX_ADDRESSES: usize = 16;
 
-/// One host's part in a job.
+/// The part of one host in a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// The daemon there.
+    /// The host's daemon.
     pub member: DaemonName,
-    /// Which life of a manager, made for this job: job links ask for it.
+    /// The instance of the manager, made for this job. Job links name it.
     pub manager: Instance,
-    /// Where that daemon is reached, the best first.
+    /// The daemon's addresses, the best first.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
-    /// The ranks of the first world that run there. Who joined for a later one has none.
+    /// The ranks of the first world on this host. A host that joined for a later world has none.
     pub ranks: RankSet,
 }
 
@@ -41,19 +40,19 @@ pub struct Share {
 #[serde(transparent)]
 pub struct Shares(#[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")] Vec<Share>);
 
-/// Why a list of shares is none of a job of that size.
+/// Why a list of shares does not fit a job of that size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShares {
-    /// There is no root.
+    /// The list is empty.
     #[error("no host")]
     Empty,
     /// More hosts than [`MAX_SHARES`].
     #[error("{0} hosts are more than the {MAX_SHARES} that a job may have")]
     TooMany(usize),
-    /// A rank runs nowhere, or twice, or is none of the job.
+    /// A rank runs on no host or on two, or the job does not have it.
     #[error("the ranks of the hosts are not those of the job")]
     Ranks,
-    /// A host is there twice.
+    /// A host occurs twice.
     #[error("{0} is there twice")]
     Twice(DaemonName),
 }
@@ -65,7 +64,7 @@ impl Shares {
         Self(vec![Share { member, manager, addresses: Vec::new(), ranks }])
     }
 
-    /// Takes a list whose first is the root.
+    /// The shares of a list whose first entry is the root's.
     ///
     /// # Errors
     /// [`InvalidShares`], unless every rank below `size` runs on exactly one host.
@@ -75,10 +74,10 @@ impl Shares {
         Ok(shares)
     }
 
-    /// Whether every rank below `size` runs on exactly one host, and every host is there once.
+    /// Whether every rank below `size` runs on exactly one host, and every host occurs once.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first problem.
     pub fn check(&self, size: u32) -> Result<(), InvalidShares> {
         if self.0.is_empty() {
             return Err(InvalidShares::Empty);
@@ -104,10 +103,10 @@ impl Shares {
         if next == u64::from(size) { Ok(()) } else { Err(InvalidShares::Ranks) }
     }
 
-    /// Puts others behind the last place.
+    /// Appends shares.
     ///
     /// # Errors
-    /// There would be too many, or one is there already: nothing has changed.
+    /// The list would be too long, or a host is in it already. The list is unchanged.
     pub fn extend(&mut self, others: Vec<Share>) -> Result<(), InvalidShares> {
         if self.0.len() + others.len() > MAX_SHARES {
             return Err(InvalidShares::TooMany(self.0.len() + others.len()));
@@ -122,10 +121,11 @@ impl Shares {
         Ok(())
     }
 
-    /// The same at the places from `from` on, where some may be already: who has joined last heard of them.
+    /// Adds shares at the places from `from` on. The list may have some of them already, because a
+    /// newly joined host receives the whole list.
     ///
     /// # Errors
-    /// As of [`Shares::extend`].
+    /// As for [`Shares::extend`].
     pub fn join(&mut self, from: u32, others: Vec<Share>) -> Result<(), InvalidShares> {
         let known = self.0.len().saturating_sub(from as usize);
         self.extend(others.into_iter().skip(known).collect())
@@ -136,17 +136,17 @@ impl Shares {
         self.0.iter().map(|share| share.ranks.count()).sum()
     }
 
-    /// How many hosts.
+    /// How many hosts there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Never: there is always the root.
+    /// Always false: the root exists.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All, in order of place.
+    /// All shares, in order of place.
     pub fn iter(&self) -> impl Iterator<Item = &Share> {
         self.0.iter()
     }
@@ -156,7 +156,7 @@ impl Shares {
         self.0.get(place)
     }
 
-    /// The place of a daemon.
+    /// The place of a daemon's host.
     pub fn place_of(&self, member: &DaemonName) -> Option<usize> {
         self.0.iter().position(|share| share.member == *member)
     }
@@ -166,18 +166,18 @@ impl Shares {
         self.0.iter().position(|share| share.ranks.contains(rank))
     }
 
-    /// The place above; none for the root.
+    /// The parent's place; `None` for the root.
     pub fn parent(place: usize) -> Option<usize> {
         place.checked_sub(1).map(|below| below / FAN_OUT)
     }
 
-    /// The places directly below.
+    /// The places of the children.
     pub fn children(&self, place: usize) -> Range<usize> {
         let first = (place * FAN_OUT + 1).min(self.0.len());
         first..(first + FAN_OUT).min(self.0.len())
     }
 
-    /// The place and all below it, in no particular order.
+    /// The place and all its descendants, in no particular order.
     pub fn subtree(&self, place: usize) -> Vec<usize> {
         let mut places = vec![place];
         let mut at = 0;
@@ -188,8 +188,8 @@ impl Shares {
         places
     }
 
-    /// Says where each daemon is reached that has managers below it: only those are ever dialed. Who is not
-    /// `known` stays as it is.
+    /// Sets the addresses of each daemon whose manager has children: no other daemon is dialed. A
+    /// daemon without `known` addresses keeps its own.
     pub fn address(&mut self, known: impl Fn(&DaemonName) -> Option<Vec<Address>>) {
         let parents = 1 + self.0.len().saturating_sub(2) / FAN_OUT;
         for (place, share) in self.0.iter_mut().enumerate() {
@@ -201,7 +201,7 @@ impl Shares {
         }
     }
 
-    /// Whether the manager at `place` is `over` or below it.
+    /// Whether the manager at `place` is `over` or a descendant of it.
     pub fn is_below(place: usize, over: usize) -> bool {
         let mut at = place;
         while at > over {
@@ -210,16 +210,16 @@ impl Shares {
         at == over
     }
 
-    /// The ranks at `place` and below.
+    /// The ranks at `place` and its descendants.
     pub fn ranks_below(&self, place: usize) -> RankSet {
         let ranges = |place: usize| self.0.get(place).map_or(&[][..], |s| s.ranks.ranges());
         let all = self.subtree(place).into_iter().flat_map(|p| ranges(p).iter().copied());
         RankSet::from_ranges(all.collect())
     }
 
-    /// Steps from the manager at `place` to the deepest below it.
+    /// Steps from the manager at `place` to its deepest descendant.
     pub fn depth_below(&self, place: usize) -> u32 {
-        // The first child has the deepest part of the tree.
+        // The first child has the deepest subtree.
         let mut steps = 0;
         let mut below = self.children(place);
         while !below.is_empty() {
@@ -229,7 +229,7 @@ impl Shares {
         steps
     }
 
-    /// The place of the host of each rank, for `PMI_process_mapping`.
+    /// The place of each rank's host, for `PMI_process_mapping`.
     pub fn places_of_ranks(&self, size: u32) -> Vec<u32> {
         let mut places = vec![0; size as usize];
         for (place, share) in (0..).zip(&self.0) {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_runs_twice_or_nowhere_is_found() {
+    fn a_rank_on_two_hosts_or_on_none_is_refused() {
         let mut list: Vec<Share> = shares(3, 2).0;
         list[1].ranks = RankSet::from_ranges(vec![(1, 3)]);
         assert_eq!(Shares::new(list.clone(), 6), Err(InvalidShares::Ranks));

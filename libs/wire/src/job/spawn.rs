@@ -1,4 +1,4 @@
-//! What a root manager says of processes that a rank wants to spawn.
+//! A root manager's request for the placement of spawned processes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +8,31 @@ use crate::job::bounds::{MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, Misfit};
 use crate::job::share::MAX_SHARES;
 use crate::job::wish::{HostWish, check_hosts, check_names};
 
-/// The processes of one spawn, and what its job is like at present.
+/// The processes of one spawn, and the present state of their job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpawnWish {
     /// The programs, in rank order.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub blocks: Vec<SpawnBlock>,
-    /// How processes are spread, where a block does not say.
+    /// How processes are spread, unless a block has its own policy.
     pub policy: SpawnPolicy,
-    /// The hosts of the job, in this order; none: every member, in ring order. Those that are in the
-    /// ring no more are passed over.
+    /// The hosts of the job, in this order; empty: every member, in ring order. Hosts that have
+    /// left the ring are skipped.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
     pub hosts: Vec<HostWish>,
     /// Hosts that get no process.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
     pub exclude: Vec<String>,
-    /// The host used last by this job, whoever spawned: for the first spawn the one of the last rank.
+    /// The host that this job used last; before the first spawn, the host of the last rank.
     pub last: Option<DaemonName>,
-    /// Processes of this job that live on each host.
+    /// The number of live processes of this job on each host.
     #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
     pub running: Vec<(DaemonName, u32)>,
-    /// Hosts that this job has lost, and that never get a process again.
+    /// Hosts that this job has lost. They never get a process again.
     #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
     pub lost: Vec<DaemonName>,
-    /// Whether ring order begins with the console's host, and not with the one behind it.
+    /// Whether ring order begins with the console's host, and not with its successor.
     pub here_first: bool,
 }
 
@@ -42,21 +42,21 @@ pub struct SpawnWish {
 pub struct SpawnBlock {
     /// How many processes.
     pub size: u32,
-    /// Hosts for this program alone, in this order; none: the job's.
+    /// Hosts for this program alone, in this order; `None`: the job's.
     #[serde(deserialize_with = "at_most_if_any::<_, _, MAX_HOSTS>")]
     pub hosts: Option<Vec<HostWish>>,
-    /// How its processes are spread; none: as [`SpawnWish::policy`] says.
+    /// How its processes are spread; `None`: by [`SpawnWish::policy`].
     pub policy: Option<SpawnPolicy>,
 }
 
 /// How spawned processes are spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpawnPolicy {
-    /// Each goes to the next host after the one used last.
+    /// Each process goes to the next host after the one used last.
     #[default]
     #[serde(rename = "rr")]
     RoundRobin,
-    /// Each goes to the host with the fewest processes of the job for each of its CPUs.
+    /// Each process goes to the host with the fewest processes of the job per CPU.
     #[serde(rename = "load")]
     Load,
     /// The slots of the host used last are filled, then those of the next.
@@ -65,10 +65,10 @@ pub enum SpawnPolicy {
 }
 
 impl SpawnPolicy {
-    /// All, by their number on the wire.
+    /// All values, by their number on the wire.
     pub const ALL: [Self; 3] = [Self::RoundRobin, Self::Load, Self::Pack];
 
-    /// The word for it on a command line.
+    /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RoundRobin => "rr",
@@ -77,7 +77,7 @@ impl SpawnPolicy {
         }
     }
 
-    /// The policy that `name` means.
+    /// The policy called `name`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
@@ -89,7 +89,7 @@ impl SpawnWish {
         self.blocks.iter().map(|block| block.size).sum()
     }
 
-    /// Whether this can be placed, if the hosts exist.
+    /// Checks whether this can be placed, provided that the hosts exist.
     ///
     /// # Errors
     /// The first [`Misfit`].
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_read_as_it_was_written() {
+    fn a_request_reads_back_as_written() {
         let host = HostWish { name: "h2".to_owned(), slots: Some(4) };
         let own = SpawnBlock { hosts: Some(vec![host]), policy: Some(SpawnPolicy::Pack), size: 3 };
         let mut wish = wish(vec![block(1), own]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_without_processes_or_with_too_many_is_none() {
+    fn a_request_without_processes_or_with_too_many_is_refused() {
         assert_eq!(wish(Vec::new()).check(), Err(Misfit::Empty));
         assert_eq!(wish(vec![block(1), block(0)]).check(), Err(Misfit::NoRanks));
         let all = u64::from(MAX_RANKS) + 1;

@@ -1,7 +1,7 @@
-//! The specification of a job, resolved: nothing in it is looked up again later.
+//! The specification of a job, resolved: no later step looks anything up again.
 //!
-//! Paths, arguments and environments are bytes, because that is what the kernel takes; they are never
-//! forced through UTF-8. Whoever receives a specification checks it with [`JobSpec::check`].
+//! Paths, arguments and environments are bytes, as in the kernel's interface. They are never
+//! converted to UTF-8. The receiver of a specification checks it with [`JobSpec::check`].
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::job::spawn::SpawnPolicy;
 use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
 use crate::{Rank, RankSet};
 
-/// A whole job. The default one has no programs and no wishes.
+/// A whole job. The default one has no programs and default options.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct JobSpec {
     /// The programs, in rank order.
@@ -21,44 +21,44 @@ pub struct JobSpec {
     pub environments: Vec<Vec<Bytes>>,
     /// The user's own name for the job.
     pub alias: Option<String>,
-    /// Where the job's private directory is made.
+    /// The directory in which the job's private directory is made.
     pub tmpdir: Bytes,
     /// The ranks that receive standard input.
     pub stdin: RankSet,
-    /// Whether they can be changed to any others later: then every rank has a pipe.
+    /// Whether the user can switch standard input to other ranks later. Every rank then has a pipe.
     pub stdin_switch: bool,
-    /// What happens to the ranks' output.
+    /// The options for the ranks' output.
     pub output: OutputSpec,
-    /// What the first failure means.
+    /// The effect of the first failure.
     pub on_failure: OnFailure,
     /// How long the job may run.
     pub timeout: Option<Duration>,
-    /// What PMI tells about the size of the universe.
+    /// The size of the universe that PMI reports.
     pub universe_size: Option<u32>,
-    /// Whether the console wants the end of every rank.
+    /// Whether the console wants the ends of all ranks.
     pub report_ends: bool,
-    /// Whether the programs are brought to hosts that lack them.
+    /// Whether programs are copied to hosts that lack them.
     pub preload: bool,
     /// Whether the console wants the timeline of the launch.
     pub trace: bool,
     /// Where the ranks run.
     pub placement: PlacementSpec,
-    /// Where processes run that its ranks spawn.
+    /// How spawned processes are placed.
     pub spawn_policy: SpawnPolicy,
-    /// Whether its one rank is a process that runs already, and was passed with the specification.
+    /// Whether the only rank is a running process that was passed with the specification.
     pub adopted: bool,
     /// The debugger that the ranks run under.
     pub debug: Option<Debug>,
-    /// Programs that crash are caught.
+    /// How crashes are handled; `None`: not at all.
     pub on_crash: Option<OnCrash>,
-    /// Which of the descriptors 0, 1 and 2 the console was started without, see [`JobSpec::closed_in`].
+    /// Which of the descriptors 0, 1 and 2 were closed in the console, see [`JobSpec::closed_in`].
     pub closed: [bool; 3],
-    /// The niceness of its ranks; none: what the daemon of their host gives them.
+    /// The niceness of the ranks; `None`: that of their daemon.
     pub niceness: Option<i8>,
-    /// Whether its ranks may use an MPI library to which each of them is rank 0 of 1.
+    /// Whether the ranks may use an MPI library without PMI, for which each of them is rank 0 of 1.
     pub allow_alone: bool,
-    /// Whether nobody answers what its ranks say by PMI before the console lets them go on: a debugger attaches
-    /// meanwhile.
+    /// Whether the ranks get no answer to PMI requests until the console continues the job. A
+    /// debugger attaches meanwhile.
     pub hold: bool,
 }
 
@@ -67,32 +67,33 @@ pub struct JobSpec {
 pub struct Argset {
     /// How many ranks.
     pub size: u32,
-    /// The program: with a `/` it is a path (relative to `directory`), else it is searched in `search`.
+    /// The program: a path (relative to `directory`) if it has a `/`, else searched in `search`.
     pub program: Bytes,
     /// Its arguments, without the program.
     pub args: Vec<Bytes>,
-    /// Whether they are patterns with [`ArgumentFormat`]'s fields, which each rank gets filled in.
+    /// Whether the arguments are patterns with the fields of [`ArgumentFormat`].
     pub substitute: bool,
     /// Index into [`JobSpec::environments`].
     pub environment: u32,
     /// The working directory.
     pub directory: Bytes,
-    /// Directories to search for the program, in the form of `PATH`.
+    /// Directories that are searched for the program, in the form of `PATH`.
     pub search: Bytes,
     /// The file mode creation mask.
     pub umask: u32,
     /// Resource limits.
     pub limits: Vec<Limit>,
-    /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; none: the job's.
+    /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; `None`: the
+    /// job's.
     pub hosts: Option<Vec<HostWish>>,
-    /// Columns and lines of the terminal that each rank runs on, if they do.
+    /// Columns and lines of each rank's terminal; `None`: no terminals.
     pub pty: Option<(u16, u16)>,
 }
 
 /// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Linux' `RLIMIT_` number.
+    /// The `RLIMIT_` number of Linux.
     pub resource: u8,
     /// The soft limit.
     pub soft: u64,
@@ -100,14 +101,14 @@ pub struct Limit {
     pub hard: u64,
 }
 
-/// What happens to the ranks' output.
+/// The options for the ranks' output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputSpec {
-    /// Label in front of each line.
+    /// The label before each line.
     pub label: Option<LabelFormat>,
-    /// Join identical lines of several ranks (labels them with the set of ranks).
+    /// Whether identical lines of several ranks are merged, under a label with the set of ranks.
     pub merge: bool,
-    /// The time of reading in front of each line.
+    /// Whether the time of reading precedes each line.
     pub timestamp: bool,
     /// Files for stdout instead of the console's.
     pub outfile: Option<LabelFormat>,
@@ -115,13 +116,13 @@ pub struct OutputSpec {
     pub errfile: Option<LabelFormat>,
 }
 
-/// What the first failing rank means for the others.
+/// The effect of the first failing rank on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The job is ended.
+    /// The job ends.
     #[default]
     End,
-    /// The others go on.
+    /// The other ranks continue.
     Continue,
 }
 
@@ -136,30 +137,30 @@ impl LabelFormat {
     /// Checks a pattern.
     ///
     /// # Errors
-    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    /// The first letter after a `%` that is not a field; `None` for a `%` at the end.
     pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
         check_pattern(pattern, Self::FIELDS)?;
         Ok(Self(pattern.to_vec()))
     }
 
-    /// The pattern as it was given.
+    /// The pattern.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether the pattern names `field`.
+    /// Whether the pattern contains `field`.
     pub fn names(&self, field: u8) -> bool {
         self.0.chunks_exact(1).zip(self.0.iter().skip(1)).any(|(a, &b)| a == b"%" && b == field)
     }
 
-    /// Fills in the fields; `value` gives each one's text.
+    /// Replaces the fields; `value` returns the text of each.
     pub fn fill(&self, value: impl FnMut(u8) -> Bytes) -> Bytes {
         fill_pattern(&self.0, value)
     }
 }
 
-/// An argument with fields: `%r` rank, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. A process
-/// id is none of them: arguments are there before the process.
+/// An argument with fields: `%r` rank, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. The
+/// process id is not a field, since arguments are made before the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgumentFormat<'a>(&'a [u8]);
 
@@ -170,18 +171,19 @@ impl<'a> ArgumentFormat<'a> {
     /// Checks an argument.
     ///
     /// # Errors
-    /// The first `%` letter that is no field; `None` for a lone `%` at the end.
+    /// The first letter after a `%` that is not a field; `None` for a `%` at the end.
     pub fn new(argument: &'a [u8]) -> Result<Self, Option<char>> {
         check_pattern(argument, Self::FIELDS).map(|()| Self(argument))
     }
 
-    /// Fills in the fields; `value` gives each one's text.
+    /// Replaces the fields; `value` returns the text of each.
     pub fn fill(self, value: impl FnMut(u8) -> Bytes) -> Bytes {
         fill_pattern(self.0, value)
     }
 }
 
-/// That every `%` has one of these letters; else the first that does not, `None` for no letter at all.
+/// Checks that each `%` precedes one of these letters. The error is the first other letter, `None`
+/// for no letter.
 fn check_pattern(pattern: &[u8], fields: &str) -> Result<(), Option<char>> {
     let mut rest = pattern.iter();
     while let Some(&b) = rest.next() {
@@ -218,7 +220,7 @@ impl JobSpec {
         self.argsets.iter().map(|a| a.size).sum()
     }
 
-    /// The index of the argset that `rank` belongs to.
+    /// The index of the argset of `rank`.
     pub fn argset_of(&self, rank: Rank) -> usize {
         let mut end = 0;
         self.argsets
@@ -230,8 +232,9 @@ impl JobSpec {
             .unwrap_or(0)
     }
 
-    /// Which of the descriptors 0, 1 and 2 are closed in ranks of `argset`, which receive standard input or not: those
-    /// that the console was started without, unless the rank has a terminal, a file or a debugger in their place.
+    /// Which of the descriptors 0, 1 and 2 are closed in the ranks of `argset`; `receives`: the
+    /// rank receives standard input. These are the descriptors closed in the console, unless a
+    /// terminal, a file or a debugger takes their place in the rank.
     pub fn closed_in(&self, argset: &Argset, receives: bool) -> [bool; 3] {
         let [input, out, err] = self.closed;
         let shares = self.debug.is_none() && argset.pty.is_none();
@@ -242,7 +245,7 @@ impl JobSpec {
         ]
     }
 
-    /// Whether this is a job that can be tried.
+    /// Checks whether the job can be tried.
     ///
     /// # Errors
     /// The first [`Misfit`].
@@ -299,7 +302,7 @@ impl JobSpec {
 }
 
 impl std::fmt::Debug for JobSpec {
-    /// Shows the shape only: arguments and environment may hold secrets.
+    /// Shows the outline only: arguments and environments may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JobSpec")
             .field("argsets", &self.argsets)
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_console_has_not_is_closed_in_ranks_that_have_nothing_in_its_place() {
+    fn a_descriptor_closed_in_the_console_is_closed_in_ranks_unless_replaced() {
         let argset = || Argset {
             size: 1,
             program: b"p".to_vec(),
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_of_a_pattern_is_named() {
+    fn an_error_names_the_unknown_field_of_a_pattern() {
         assert_eq!(LabelFormat::new(b"%r %x"), Err(Some('x')));
         assert_eq!(LabelFormat::new(b"%"), Err(None));
     }

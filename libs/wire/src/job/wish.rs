@@ -1,29 +1,29 @@
-//! What the user says about where ranks run: carried in the specification, decided by
-//! `mpd-placement` when the members of the ring are known.
+//! The user's options for where ranks run. The specification carries them. `mpd-placement`
+//! evaluates them when the members of the ring are known.
 
 use serde::{Deserialize, Serialize};
 
 use crate::is_daemon_name;
 use crate::job::bounds::{MAX_HOSTS, Misfit};
 
-/// Where the ranks of a job run, as far as the user says.
+/// Where the ranks of a job run, as far as the user chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementSpec {
-    /// The hosts to use, in this order; none: every member, in ring order.
+    /// The hosts to use, in this order; empty: every member, in ring order.
     pub hosts: Vec<HostWish>,
     /// Hosts that get no rank.
     pub exclude: Vec<String>,
-    /// Ranks that each host takes before the next one does, instead of its slots.
+    /// Ranks that each host takes before the next one, instead of its slots.
     pub per_host: Option<u32>,
-    /// How ranks that follow each other are spread.
+    /// How consecutive ranks are spread.
     pub order: RankOrder,
-    /// Ranks of one group: they follow each other and run on one host.
+    /// Ranks of one group: consecutive ranks on one host.
     pub group: Option<u32>,
-    /// Whether ring order begins with the console's host, and not with the one behind it.
+    /// Whether ring order begins with the console's host, and not with its successor.
     pub here_first: bool,
-    /// What each rank is bound to.
+    /// The unit that each rank is bound to.
     pub binding: Binding,
-    /// Whether the user wants to be told where the ranks run.
+    /// Whether the user wants a list of the ranks of each host.
     pub print_rank_map: bool,
 }
 
@@ -31,26 +31,26 @@ pub struct PlacementSpec {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostWish {
-    /// Its name as written.
+    /// Its name as the user wrote it.
     pub name: String,
-    /// Ranks that it takes before the next one does; none: as many as its daemon says.
+    /// Ranks that it takes before the next host; `None`: as its daemon configures.
     pub slots: Option<u32>,
 }
 
-/// How ranks that follow each other are spread.
+/// How consecutive ranks are spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RankOrder {
-    /// A host takes all that it has slots for, then the next one.
+    /// A host fills all its slots, then the next host does.
     #[default]
     BySlot,
-    /// Each host takes one in turn.
+    /// Each host takes one rank in turn.
     RoundRobin,
 }
 
-/// What a rank is bound to.
+/// The unit that a rank is bound to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// Nothing.
+    /// No binding.
     #[default]
     None,
     /// A core.
@@ -62,15 +62,15 @@ pub enum Binding {
 }
 
 impl RankOrder {
-    /// All, by their number on the wire.
+    /// All values, by their number on the wire.
     pub(super) const ALL: [Self; 2] = [Self::BySlot, Self::RoundRobin];
 }
 
 impl Binding {
-    /// All, by their number on the wire.
+    /// All values, by their number on the wire.
     pub(super) const ALL: [Self; 4] = [Self::None, Self::Core, Self::Numa, Self::Slots];
 
-    /// The word for it on a command line.
+    /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -80,14 +80,14 @@ impl Binding {
         }
     }
 
-    /// The binding that `name` means.
+    /// The binding called `name`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|binding| binding.name() == name)
     }
 }
 
 impl Default for PlacementSpec {
-    /// No wish: every member in ring order from the console's host, each with its slots.
+    /// No choice: every member in ring order from the console's host, each with its slots.
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
@@ -103,7 +103,7 @@ impl Default for PlacementSpec {
 }
 
 impl PlacementSpec {
-    /// Whether this can be placed, if the hosts exist.
+    /// Checks whether this can be placed, provided that the hosts exist.
     pub(super) fn check(&self) -> Result<(), Misfit> {
         if self.per_host == Some(0) || self.group == Some(0) {
             return Err(Misfit::NoRanks);
@@ -118,7 +118,7 @@ impl PlacementSpec {
     }
 }
 
-/// Whether these can be hosts.
+/// Checks whether these can be hosts.
 pub(crate) fn check_hosts(hosts: &[HostWish]) -> Result<(), Misfit> {
     if hosts.iter().any(|host| host.slots == Some(0)) {
         return Err(Misfit::NoRanks);
@@ -130,7 +130,7 @@ pub(crate) fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> 
     if names.len() > MAX_HOSTS {
         return Err(Misfit::TooManyHosts(names.len()));
     }
-    // What is no name of a daemon cannot be in the ring, and could be anything on a terminal.
+    // Other texts cannot name a member of the ring, and could disturb a terminal.
     let mut names = names;
     match names.find(|name| !is_daemon_name(name)) {
         Some(bad) => Err(Misfit::Host(bad.chars().take(60).collect())),

@@ -1,8 +1,8 @@
-//! The worlds of a job: ranks that were started together, and what is said of a spawn.
+//! The worlds of a job (ranks that were started together), and the result of a spawn.
 //!
-//! Ranks are numbered through the whole job: those of the first world from 0 on, those of each later one
-//! behind all that were there before, and no number is used twice. So whatever is about ranks need not
-//! name their world. Programs and people know a rank by its number in its own world.
+//! Ranks are numbered through the whole job: those of the first world from 0, those of each later
+//! world after all earlier ones. No number is used twice, so messages about ranks need not name the
+//! world. Programs and people know a rank by its number in its own world.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,44 +10,44 @@ use crate::bounded::at_most;
 use crate::job::share::MAX_SHARES;
 use crate::{Rank, RankSet};
 
-/// Most ranks that one job can have in all its worlds together, over its whole life: their numbers are
-/// not used twice.
+/// Most ranks of one job in all its worlds, over its whole life: their numbers are not reused.
 pub const MAX_RANKS_EVER: u32 = 1 << 30;
 
-/// A world: some ranks in a row.
+/// A world: a range of consecutive ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
-    /// Which of the job: 0 is the one that it began with.
+    /// The number of the world in the job; 0 is the first world.
     pub number: u32,
-    /// Its rank 0, numbered through the job. No other world has the same: it is named by this.
+    /// The number in the job of its rank 0, which identifies the world.
     pub first: Rank,
     /// How many ranks it has.
     pub size: u32,
 }
 
 impl World {
-    /// The world that a job of that size begins with.
+    /// The first world of a job of that size.
     pub const fn of_job(size: u32) -> Self {
         Self { number: 0, first: Rank(0), size }
     }
 
-    /// Whether that rank of the job belongs to it.
+    /// Whether a rank of the job belongs to the world.
     pub const fn contains(&self, rank: Rank) -> bool {
         rank.0 >= self.first.0 && rank.0 - self.first.0 < self.size
     }
 
-    /// The number in this world of a rank of the job.
+    /// The number in the world of a rank of the job.
     pub const fn own(&self, rank: Rank) -> Rank {
         Rank(rank.0.saturating_sub(self.first.0))
     }
 
-    /// The number in the job of a rank of this world.
+    /// The number in the job of a rank of the world.
     pub const fn in_job(&self, own: Rank) -> Rank {
         Rank(self.first.0.saturating_add(own.0))
     }
 
-    /// How people call a rank of the job: by its number, and that of its world if it was spawned.
+    /// The name of a rank for people: its number in its world, and the world's number if it was
+    /// spawned.
     pub fn name(of: Option<&Self>, rank: Rank) -> String {
         match of {
             Some(world) if world.number > 0 => format!("{},{}", world.own(rank), world.number),
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// The name of its key-value space, in a job whose own is called so.
+    /// The name of its key-value space; `of_job` is that of the first world.
     pub fn kvsname(&self, of_job: &str) -> String {
         match self.number {
             0 => of_job.to_owned(),
@@ -63,7 +63,8 @@ impl World {
         }
     }
 
-    /// The number of the world that has a key-value space of that name; none if it is of another job.
+    /// The number of the world whose key-value space has this name; `None` if it belongs to another
+    /// job.
     pub fn number_of(kvsname: &[u8], of_job: &str) -> Option<u32> {
         match kvsname.strip_prefix(of_job.as_bytes())?.split_first() {
             None => Some(0),
@@ -81,7 +82,7 @@ impl World {
     }
 }
 
-/// Ranks of a world by the places where they run, numbered through the job.
+/// The ranks of a world by place, numbered through the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parts(
@@ -89,19 +90,19 @@ pub struct Parts(
 );
 
 impl Parts {
-    /// What runs at a place; nothing, mostly.
+    /// The ranks at a place; often none.
     pub fn at(&self, place: usize) -> RankSet {
         let part = self.0.iter().find(|(at, _)| *at as usize == place);
         part.map(|(_, ranks)| ranks.clone()).unwrap_or_default()
     }
 
-    /// What runs at all places that `is_meant`.
+    /// The ranks at all places for which `is_meant` holds.
     pub fn at_all(&self, is_meant: impl Fn(usize) -> bool) -> RankSet {
         let meant = self.0.iter().filter(|(place, _)| is_meant(*place as usize));
         RankSet::from_ranges(meant.flat_map(|(_, ranks)| ranks.ranges()).copied().collect())
     }
 
-    /// Where a rank runs.
+    /// The place of a rank.
     pub fn place_of(&self, rank: Rank) -> Option<usize> {
         let part = self.0.iter().find(|(_, ranks)| ranks.contains(rank));
         part.map(|(place, _)| *place as usize)
@@ -125,7 +126,7 @@ impl Parts {
     }
 }
 
-/// What came of a spawn, as its spawner hears it.
+/// The result of a spawn, for the rank that requested it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SpawnOutcome {
@@ -134,10 +135,10 @@ pub enum SpawnOutcome {
         /// The name of its key-value space.
         kvsname: String,
     },
-    /// Nothing of it was started, or nothing of it is left.
+    /// Nothing of the world was started, or nothing of it remains.
     Failed {
-        /// The first rank, as numbered in the world, that could not be started; none if it was none of
-        /// them in particular.
+        /// The first rank that could not be started, as numbered in the world; `None` if the
+        /// failure concerns no single rank.
         rank: Option<Rank>,
     },
 }

@@ -9,73 +9,72 @@ use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::{Address, DaemonName, Instance, JobId, MAX_MEMBERS, Rank, RankSet, Standing};
 
-/// What a console wants of the ring. One connection, one request; [`RingRequest::Watch`] is answered
-/// until the console closes.
+/// A console's request about the ring. Each connection has one request. The daemon answers
+/// [`RingRequest::Watch`] until the console closes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RingRequest {
     /// The ring as this daemon knows it: [`ConsoleReply::Ring`].
     Describe,
-    /// A message so many times round the ring: [`ConsoleReply::LapsHome`] or
+    /// Send a message round the ring several times: [`ConsoleReply::LapsHome`] or
     /// [`ConsoleReply::LapLost`].
     Lap {
-        /// How often, at least once.
+        /// The number of laps, at least one.
         laps: u32,
-        /// Whether the members of the last lap are to be named.
+        /// Whether the reply names the members of the last lap.
         trace: bool,
     },
-    /// A word from every member: [`ConsoleReply::Census`].
+    /// Ask every member to describe itself: [`ConsoleReply::Census`].
     Census,
-    /// That member shall leave: [`ConsoleReply::Done`], or refused if there is none of that name.
+    /// One member leaves: [`ConsoleReply::Done`], or refused if no member has this name.
     Exit {
-        /// `None`: the daemon that is asked.
+        /// The member; `None` is the daemon that receives the request.
         member: Option<DaemonName>,
     },
-    /// Every member shall leave: [`ConsoleReply::Done`].
+    /// Every member leaves: [`ConsoleReply::Done`].
     ExitAll,
-    /// These members shall get new processes only where they are named, or like any other again:
-    /// [`ConsoleReply::Done`] when the list shows it, or refused if there is none of such a name.
+    /// These members get new processes only in jobs that name them, or like other members again.
+    /// The answer is [`ConsoleReply::Done`] when the daemon's list shows the change, or refused if
+    /// no member has such a name.
     Drain {
-        /// Who.
+        /// The members.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         members: Vec<DaemonName>,
         /// Whether they are draining from now on.
         draining: bool,
     },
-    /// The jobs that run in the ring: [`ConsoleReply::Jobs`], several times if they are many.
+    /// The jobs that run in the ring: [`ConsoleReply::Jobs`], in several replies if needed.
     Jobs,
-    /// The names that jobs have published: [`ConsoleReply::Names`], several times if they are many.
+    /// The names that jobs have published: [`ConsoleReply::Names`], in several replies if needed.
     Names,
-    /// What hosts and ranks use of their machines: [`ConsoleReply::Top`], several times if there are
-    /// many.
+    /// The resources that hosts and ranks use: [`ConsoleReply::Top`], in several replies if needed.
     Top,
-    /// The job shall end: [`ConsoleReply::Done`] as soon as its root manager is told, or refused if there
-    /// is none.
+    /// End the job: [`ConsoleReply::Done`] as soon as its root manager has the order, or refused if
+    /// there is no such job.
     KillJob {
-        /// Which.
+        /// The job.
         job: JobRef,
     },
-    /// The ranks of the job shall get a signal: answered as [`RingRequest::KillJob`].
+    /// Signal the ranks of the job: answered as [`RingRequest::KillJob`].
     SignalJob {
-        /// Which.
+        /// The job.
         job: JobRef,
         /// The signal's number.
         signal: u8,
-        /// Only to the rank's own process, not to its process group.
+        /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
     },
-    /// Other ranks of the job shall receive standard input from now on: answered as
-    /// [`RingRequest::KillJob`], and refused where a rank cannot.
+    /// Switch standard input to other ranks of the job: answered as [`RingRequest::KillJob`], and
+    /// refused if a rank cannot receive it.
     SwitchStdin {
-        /// Which.
+        /// The job.
         job: JobRef,
-        /// Who receives.
+        /// The ranks.
         ranks: RankSet,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
-    /// A connection to the daemon of another host and back: [`ConsoleReply::Pong`] or refused with
-    /// the reason.
+    /// Connect to the daemon of another host: [`ConsoleReply::Pong`], or refused with the reason.
     Ping {
         /// A member's name, or `HOST:PORT` with a numeric host.
         target: String,
@@ -88,18 +87,18 @@ pub enum RingRequest {
 pub struct Published {
     /// The name.
     pub name: String,
-    /// What it stands for.
+    /// The value.
     pub value: String,
-    /// Whose it is, and with whom it vanishes.
+    /// The job that published it. The name ends with the job.
     pub job: JobId,
     /// The daemon through which it was published.
     pub host: DaemonName,
-    /// Whether only who has its key finds it.
+    /// Whether a lookup needs a key.
     pub keyed: bool,
 }
 
-/// Daemon to console. After a submission that is accepted the daemon says nothing more: the
-/// connection belongs to the job's manager.
+/// Daemon to console. After an accepted submission the daemon sends nothing more: the connection
+/// belongs to the job's manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ConsoleReply {
@@ -108,7 +107,7 @@ pub enum ConsoleReply {
         /// Why, for people.
         problem: String,
     },
-    /// What a daemon says of itself.
+    /// The daemon's description of itself.
     Status {
         /// The daemon's name in the ring.
         name: String,
@@ -119,39 +118,39 @@ pub enum ConsoleReply {
     },
     /// The ring as this daemon knows it.
     Ring(RingView),
-    /// All laps came home.
+    /// All laps are complete.
     LapsHome {
-        /// Hops of the last one: the members of the ring.
+        /// Hops of the last lap: the number of members.
         hops: u32,
-        /// The last one's way, from the right-hand neighbour to this daemon, if asked for.
+        /// The members on the last lap, from the right-hand neighbour to this daemon, if requested.
         names: Vec<DaemonName>,
         /// From request to end, in microseconds.
         took_us: u64,
     },
-    /// A lap was lost: the ring broke under way.
+    /// A lap was lost: the ring broke during it.
     LapLost {
-        /// How many came home before it.
+        /// How many laps were complete before it.
         home: u32,
     },
-    /// A word from every member.
+    /// The answers of the members.
     Census {
-        /// Those who answered, in the order of the ring.
+        /// The members that answered, in the order of the ring.
         members: Vec<Word>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
         /// Most forwarding steps to any member.
         depth: u32,
     },
-    /// All members concerned have been told.
+    /// All members concerned have received the request.
     Done {
-        /// Live members that could not be told in time.
+        /// Live members that did not receive the request in time.
         missing: Vec<DaemonName>,
     },
     /// Jobs of the ring, or a part of them.
     Jobs {
-        /// The daemon that was asked.
+        /// The daemon that received the request.
         me: DaemonName,
-        /// What runs where, this host first, then in the order of the ring.
+        /// The jobs by host: this host first, then in the order of the ring.
         jobs: Vec<HostedPart>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
@@ -160,27 +159,27 @@ pub enum ConsoleReply {
     },
     /// The names that jobs have published, or a part of them.
     Names {
-        /// In order.
+        /// The names in order.
         names: Vec<Published>,
         /// Whether another reply follows.
         more: bool,
     },
-    /// What hosts and ranks use, or a part of it.
+    /// The resources that hosts and ranks use, or a part of them.
     Top {
-        /// This host first, then in the order of the ring. A host that comes again has more ranks.
+        /// This host first, then in the order of the ring. A repeated host has more ranks.
         hosts: Vec<HostTop>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
         /// Whether another reply follows.
         more: bool,
     },
-    /// Something happened to the ring.
+    /// An event of the ring.
     Event(Happening),
-    /// The daemon that was asked for answered.
+    /// The requested daemon answered.
     Pong {
         /// Its name.
         name: DaemonName,
-        /// Which life of it.
+        /// Its instance.
         instance: Instance,
         /// The address that answered.
         address: Address,
@@ -197,17 +196,19 @@ pub enum ConsoleReply {
 pub struct RingView {
     /// Its name; empty for the default one.
     pub ring: String,
-    /// The daemon that says so.
+    /// The daemon that describes the ring.
     pub me: DaemonName,
     /// Short id of the key it connects with.
     pub key: String,
-    /// Whether both neighbours are linked and heard of: else the ring is healing here.
+    /// Whether both neighbours are linked and have sent a message. Otherwise the ring is healing
+    /// here.
     pub whole: bool,
-    /// The right-hand neighbour that is linked.
+    /// The linked right-hand neighbour.
     pub rhs: Option<DaemonName>,
-    /// The left-hand neighbour that is linked.
+    /// The linked left-hand neighbour.
     pub lhs: Option<DaemonName>,
-    /// The live ones in the order of the ring from `me`, then the dead and departed by name.
+    /// The live members in the order of the ring from `me`, then the dead and departed ones by
+    /// name.
     pub members: Vec<MemberView>,
 }
 
@@ -217,25 +218,25 @@ pub struct RingView {
 pub struct MemberView {
     /// Its name.
     pub name: DaemonName,
-    /// How it stands.
+    /// Live, dead or departed.
     pub standing: Standing,
-    /// Which life of it.
+    /// Its instance.
     pub instance: Instance,
-    /// Its place in listings and placement.
+    /// Its position in listings and placement.
     pub ordinal: u64,
-    /// Processes it takes before another is preferred.
+    /// Processes that it takes before another member is preferred.
     pub ncpus: u32,
-    /// Where it is reached, the best first.
+    /// Its addresses, the best first.
     pub addresses: Vec<Address>,
-    /// Whether it is a neighbour that has been silent for a while.
+    /// Whether it is a neighbour that has been silent for too long.
     pub suspect: bool,
-    /// Whether it gets new processes only where it is named.
+    /// Whether it gets new processes only in jobs that name it.
     pub draining: bool,
-    /// Who declared it dead.
+    /// The member that declared it dead.
     pub by: Option<DaemonName>,
 }
 
-/// What a member says of itself in a census.
+/// A member's description of itself in a census.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Word {
@@ -245,9 +246,9 @@ pub struct Word {
     pub version: String,
     /// Its process id.
     pub pid: u32,
-    /// Jobs that have a manager there.
+    /// Jobs that have a manager on its host.
     pub jobs: u32,
-    /// Forwarding steps from the daemon that asked.
+    /// Forwarding steps from the daemon that took the census.
     pub hops: u32,
 }
 
@@ -255,18 +256,18 @@ pub struct Word {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Happening {
-    /// When, as RFC 3339 in UTC with microseconds.
+    /// The time, as RFC 3339 in UTC with microseconds.
     pub time: String,
     /// The daemon that saw it.
     pub seen_by: DaemonName,
-    /// What, as one word: `watching` (always the first), `entered`, `entry_failed`,
+    /// The kind of event: `watching` (always the first), `entered`, `entry_failed`,
     /// `member_entered`, `member_returned`, `member_died`, `member_left`, `linked_rhs`, `lost_rhs`,
     /// `linked_lhs`, `lost_lhs`, `suspected`, `recovered`, `refuted`, `reseated`, `stepped_down`,
     /// `left`, `stalled`, `full`.
     pub event: String,
-    /// The member it is about.
+    /// The member concerned.
     pub member: Option<DaemonName>,
-    /// Members that live now.
+    /// The number of live members.
     pub live: u32,
     /// The same for people.
     pub text: String,
@@ -282,10 +283,11 @@ pub struct JobSummary {
     pub manager: u32,
 }
 
-/// Most bytes of one [`JobInput::Debug`]: however they are escaped, the word fits a frame of a job link.
+/// Most bytes of one [`JobInput::Debug`]: the message fits a frame of a job link, even if every
+/// byte is escaped.
 pub const MAX_DEBUG_LINE: usize = 16 * 1024;
 
-/// `mpirun` to the root manager. Standard input travels beside, as frames of its own kind.
+/// `mpirun` to the root manager. Standard input travels in frames of its own kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobInput {
@@ -294,32 +296,33 @@ pub enum JobInput {
         /// Its number.
         signal: u8,
     },
-    /// The terminal has another size: send SIGWINCH likewise, and let terminals of ranks follow.
+    /// The terminal's size has changed: send SIGWINCH likewise, and resize the ranks' terminals.
     Resize {
         /// Its columns.
         columns: u16,
         /// Its lines.
         lines: u16,
     },
-    /// `^C`: interrupt now, terminate and kill after graces; the second one kills at once.
+    /// `^C`: interrupt now, terminate and kill after grace periods. The second one kills at once.
     Interrupt,
-    /// The terminal is gone: end the job.
+    /// The terminal is closed: end the job.
     HangUp,
     /// `^Z`: stop every process of the job and answer [`JobNews::Suspended`].
     Suspend,
-    /// `fg`: let them all continue.
+    /// `fg`: continue all processes.
     Resume,
-    /// Something for the debuggers of these ranks, if the job is debugged.
+    /// A command for the debuggers of these ranks, if the job is debugged.
     Debug {
-        /// Whose.
+        /// The ranks.
         ranks: RankSet,
-        /// What, without a newline; at most [`MAX_DEBUG_LINE`] bytes.
+        /// The command, without a newline; at most [`MAX_DEBUG_LINE`] bytes.
         line: String,
     },
-    /// The programs of a job that is debugged have ended and are to be started once more: answered by
+    /// The programs of a debugged job have ended and will be started again: answered by
     /// [`JobNews::Restarted`].
     Restart,
-    /// Of a job whose specification holds it, or what crashes of it: what is held now goes on.
+    /// Answer held ranks, and let held crashed processes die. For jobs whose specification asks to
+    /// hold ranks or crashes.
     GoOn,
 }
 
@@ -334,8 +337,8 @@ pub enum JobNews {
         /// The host it runs on.
         host: String,
     },
-    /// Which processes run the ranks of a host, once all ranks are started: every rank of the first
-    /// world is in one of these.
+    /// Process ids of the ranks of a host, after all ranks have started. Together these messages
+    /// have every rank of the first world.
     Processes {
         /// The host.
         host: DaemonName,
@@ -345,33 +348,33 @@ pub enum JobNews {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
         pids: Vec<u32>,
     },
-    /// That many further bytes of standard input may be sent.
+    /// The console may send further bytes of standard input.
     StdinCredit {
         /// How many.
         bytes: u32,
     },
-    /// Nobody reads standard input any more.
+    /// No rank reads standard input any more.
     StdinUnwanted,
-    /// A process of a rank crashed, and was caught before it was gone.
+    /// A process of a rank crashed, and was caught before it ended.
     Crashed {
-        /// Whose.
+        /// The rank.
         rank: Rank,
-        /// What is known of it.
+        /// The report.
         crash: Crash,
     },
     /// Every process of the job is stopped.
     Suspended,
-    /// The programs of a job that is debugged can be started once more.
+    /// The programs of a debugged job can be started again.
     Restarted,
-    /// What the first failure was, as soon as it is known.
+    /// The first failure, as soon as it is known.
     Failed {
-        /// Where.
+        /// The host.
         host: String,
         /// The failure.
         failure: Failure,
     },
-    /// The ends of ranks of one host, if the specification asks for them: of a world that was spawned as
-    /// soon as all of it has ended, of the first one at the end.
+    /// The ends of ranks of one host, if the specification asks for them. Those of a spawned world
+    /// come as soon as the whole world has ended, those of the first world at the end of the job.
     Ends {
         /// The host.
         host: String,
@@ -383,33 +386,34 @@ pub enum JobNews {
         /// Process id and end of each of them, in order.
         ends: Vec<(u32, RankEnd)>,
     },
-    /// So many ends of spawned ranks were not told, since the console did not take what was; at the end.
+    /// The number of ends of spawned ranks that were left out, because the console did not read the
+    /// earlier ones; at the end.
     EndsLeftOut {
-        /// How many.
+        /// The number of ranks.
         ranks: u64,
     },
-    /// What a host and its ranks did when, at the end, if the specification asks for it. By the clock
-    /// of the root manager's host, as far as it is known to differ.
+    /// The spans of a host and its ranks, at the end, if the specification asks for the timeline.
+    /// Times are by the clock of the root manager's host, as far as the difference is known.
     Trace {
-        /// Where.
+        /// The host.
         host: DaemonName,
         /// Some of the spans.
         spans: Vec<Span>,
     },
-    /// How far the words of the launch travelled, at the end, if the specification asks for the
+    /// The number of forwarding steps of the launch, at the end, if the specification asks for the
     /// timeline.
     Hops {
         /// Hosts of the job.
         hosts: u32,
-        /// Most forwarding steps to any host that was told of the job; none if no other host was, or
-        /// the daemon did not say.
+        /// Most forwarding steps to any host that received the launch; `None` if there was no other
+        /// host, or the daemon sent no number.
         scatter: Option<u32>,
         /// Steps from the root manager to the deepest one.
         tree: u32,
     },
-    /// A line for the user that is not the end of the job.
+    /// A line for the user, other than the job's end.
     Notice(Notice),
-    /// The job is over and nothing of it is left.
+    /// The job has ended, and nothing of it is left.
     Ended {
         /// The exit code of `mpirun`.
         code: u8,

@@ -1,14 +1,15 @@
-//! First frame of both sides on every link between daemons: what the handshake does not say.
+//! First frame of both sides on every link between daemons: it completes the handshake.
 
 use serde::{Deserialize, Serialize};
 
 use crate::DaemonName;
 
-/// Who speaks. Sent by both sides at once when the channel is open; the link counts when it has come.
+/// The identity of the sender. Both sides send it as soon as the channel is open. The link counts
+/// when the greeting has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Greeting {
-    /// The ring's name; empty for the default one. Daemons of different rings part.
+    /// The ring's name; empty for the default one. Daemons of different rings close the link.
     pub ring: String,
     /// The sender's name.
     pub name: DaemonName,
@@ -18,5 +19,5 @@ pub struct Greeting {
     pub seen: String,
 }
 
-/// Longest frame that is taken for a greeting.
+/// Longest frame that is accepted as a greeting.
 pub const MAX_GREETING: usize = 1024;

@@ -1,4 +1,4 @@
-//! Words about jobs that run: which one is meant, and what of it runs on a host.
+//! Messages about running jobs: the job that a request names, and the ranks of a job on a host.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use crate::bounded::at_most;
 use crate::job::World;
 use crate::{DaemonName, JobId, RankSet, console_of};
 
-/// Most ranks in one [`RankRun`]; more are several.
+/// Most ranks in one [`RankRun`]; more ranks need several.
 pub const MAX_RUN: usize = 4096;
 
 /// Most runs in one [`JobPart`].
 pub const MAX_RUNS: usize = 4096;
 
-/// The job, or the jobs, that a user means.
+/// The job, or the jobs, of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobRef {
-    /// The one of this number that the daemon which is asked has accepted.
+    /// The job of this number that the receiving daemon accepted.
     Number(u64),
-    /// The one in a private ring of this host that the console with this process id submitted.
+    /// The job in a private ring of this host that the console with this process id submitted.
     Private(u32),
-    /// This one.
+    /// The job of this id.
     Id(JobId),
-    /// All that their users call so.
+    /// All jobs with this alias.
     Alias(String),
 }
 
-/// Not the way in which a job is named.
+/// The text does not name a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("NUMBER, pPID or one of them with @HOST is needed, as 'mpdlistjobs' lists it")]
 pub struct InvalidJobRef;
@@ -47,22 +47,23 @@ impl std::str::FromStr for JobRef {
 }
 
 impl JobRef {
-    /// `NUMBER`, `pPID`, one of them with `@HOST`, or the alias that any other text is; none for no text.
+    /// Reads `NUMBER`, `pPID`, one of them with `@HOST`, or any other text as an alias; `None` for
+    /// an empty text.
     pub fn or_alias(text: &str) -> Option<Self> {
         let alias = || (!text.is_empty()).then(|| Self::Alias(text.to_owned()));
         text.parse().ok().or_else(alias)
     }
 
-    /// The same, as any daemon of the ring understands it, after `daemon` was asked.
+    /// The same reference for every daemon of the ring, where `daemon` received the request.
     pub fn as_asked_of(self, daemon: &DaemonName) -> Self {
         match self {
-            // A daemon's name is always fit for an id.
+            // A daemon's name is always valid in an id.
             Self::Number(number) => JobId::new(number, daemon.as_str()).map_or(self, Self::Id),
             Self::Private(_) | Self::Id(_) | Self::Alias(_) => self,
         }
     }
 
-    /// Whether only a job of a private ring can be meant; none: of any ring.
+    /// Whether the job must be in a private ring; `None` if it can be in any ring.
     pub const fn is_of_private_ring(&self) -> Option<bool> {
         match self {
             Self::Number(_) => Some(false),
@@ -72,7 +73,7 @@ impl JobRef {
         }
     }
 
-    /// Whether a job of this id and alias is meant. Numbers mean none.
+    /// Whether the job with this id and alias matches. A number matches no job.
     pub fn means(&self, job: &JobId, alias: Option<&str>) -> bool {
         match self {
             Self::Number(_) => false,
@@ -101,9 +102,9 @@ pub struct RankRun {
     /// Their world, if it was spawned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<World>,
-    /// As the user wrote it.
+    /// The program as the user wrote it.
     pub program: String,
-    /// Which ranks, numbered through the job.
+    /// The ranks, numbered through the job.
     pub ranks: RankSet,
     /// The process id of each, in the order of the ranks.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
@@ -117,30 +118,30 @@ impl RankRun {
     }
 }
 
-/// What runs of a job on one host.
+/// The ranks of a job on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobPart {
     /// The job.
     pub job: JobId,
-    /// What its user calls it.
+    /// The job's alias.
     pub alias: Option<String>,
-    /// Whose it is.
+    /// The user that owns the job.
     pub user: String,
-    /// The process id of its manager, 0 if that is not known yet.
+    /// The process id of its manager; 0 if unknown so far.
     pub manager: u32,
-    /// Its ranks, as far as they were started.
+    /// The ranks started so far.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
     pub runs: Vec<RankRun>,
 }
 
-/// The same, and where that is.
+/// A job's part and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostedPart {
     /// The daemon there.
     pub host: DaemonName,
-    /// What runs.
+    /// The part.
     pub part: JobPart,
 }
 
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_means_a_job_of_the_daemon_that_was_asked() {
+    fn a_number_names_a_job_of_the_receiving_daemon() {
         let h1 = DaemonName::new("h1").unwrap();
         let (ours, theirs): (JobId, JobId) = ("3@h1".parse().unwrap(), "3@h2".parse().unwrap());
         assert!(!JobRef::Number(3).means(&ours, None));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_id_means_the_private_job_of_that_console() {
+    fn the_process_id_of_a_console_names_its_private_job() {
         let (private, counted): (JobId, JobId) =
             ("p3@h1".parse().unwrap(), "3@h1".parse().unwrap());
         let meant = JobRef::Private(3).as_asked_of(&DaemonName::new("h2").unwrap());

@@ -1,4 +1,4 @@
-//! Between a daemon and the managers of its host; and what opens a connection to the daemon's socket.
+//! Between a daemon and the managers of its host, and the first message on the daemon's socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,38 +16,39 @@ use crate::{DaemonName, Instance, JobId, Rank, RankSet};
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Opening {
     /// A console submits a job; `spec_bytes` bytes of specification follow as frames. Its standard
-    /// output and error travel with the first byte as descriptors.
+    /// output and error are passed as descriptors with the first byte.
     Submit {
         /// [`crate::message::VERSION`] of the console.
         version: u32,
         /// Size of the specification that follows.
         spec_bytes: u32,
     },
-    /// A console asks how the daemon is.
+    /// A console asks for the daemon's status.
     Status {
         /// [`crate::message::VERSION`] of the console.
         version: u32,
     },
-    /// A console wants something of the ring.
+    /// A console sends a request about the ring.
     Ring {
         /// [`crate::message::VERSION`] of the console.
         version: u32,
-        /// What.
+        /// The request.
         request: RingRequest,
     },
-    /// A manager whose daemon died offers itself to the new one.
+    /// A manager whose daemon died registers with the new daemon.
     Register {
         /// [`crate::message::VERSION`] of the manager.
         version: u32,
         /// Its job.
         job: JobId,
-        /// The cookie of the job, known to the daemon that started it and in the job's record.
+        /// The cookie of the job. The daemon that started the job knows it, and so does the job's
+        /// record.
         cookie: Cookie,
         /// See [`StartJob::place`].
         place: u32,
-        /// The manager's instance, for which job links ask.
+        /// The manager's instance, which job links name.
         manager: Instance,
-        /// The key of the job's links: a daemon keeps it in memory only.
+        /// The key of the job's links. Daemons keep it in memory only.
         key: JobKey,
     },
 }
@@ -56,98 +57,100 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerOrder {
-    /// The job to run. The root manager's specification follows as frames; the others get theirs from
-    /// the manager above.
+    /// Run this job. The root manager's specification follows as frames. The other managers receive
+    /// the specification from their parents.
     Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
-    /// Count what the ranks here have written: [`ManagerReport::Written`].
+    /// Count the bytes that the ranks here have written: [`ManagerReport::Written`].
     CountOutput,
-    /// A request by way of a daemon: send the signal to every rank. For the root manager.
+    /// A user's request: send the signal to every rank. For the root manager.
     Signal {
         /// Its number.
         signal: u8,
-        /// Only to the rank's own process, not to its process group.
+        /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
     },
-    /// A request by way of a daemon: these ranks receive standard input from now on. For the root
-    /// manager.
+    /// A user's request: these ranks receive standard input from now on. For the root manager.
     SwitchStdin {
-        /// Who receives.
+        /// The ranks.
         ranks: RankSet,
     },
-    /// A manager of this job connected to the daemon's port; the connection travels with the first byte
-    /// as a descriptor.
+    /// A manager of this job has connected to the daemon's port. The connection is passed as a
+    /// descriptor with the first byte.
     Link {
-        /// What was read from it so far: its hello, as hexadecimal digits.
+        /// The bytes received so far, as hexadecimal digits: the other manager's hello.
         hello: String,
     },
-    /// All hosts that answer have been told of the job. For the root manager, if the specification
+    /// All hosts that answered have received the launch. For the root manager, if the specification
     /// asks for the timeline.
     Launched {
-        /// How long that took.
+        /// The time that this took.
         scatter: Span,
         /// Most forwarding steps to any member.
         depth: u32,
     },
-    /// What came of a wish: [`ManagerReport::Name`].
+    /// The result of a [`ManagerReport::Name`].
     Named {
-        /// Whose.
+        /// The number of the request.
         request: u32,
-        /// How it ended.
+        /// The result.
         answer: NameAnswer,
     },
-    /// A name that this job had published here is another's: two halves of a ring met, and each had it.
+    /// A name that this job published here belongs to another job: two parts of a ring merged, and
+    /// both parts had the name.
     NameLost {
         /// The name.
         name: String,
-        /// The job that has it.
+        /// The job that keeps it.
         to: JobId,
     },
-    /// Where spawned processes go: [`ManagerReport::Place`]. For the root manager.
+    /// The hosts of spawned processes: the answer to [`ManagerReport::Place`]. For the root
+    /// manager.
     Placed {
-        /// Whose.
+        /// The number of the request.
         request: u32,
-        /// What came of it.
+        /// The result.
         outcome: Placing,
     },
-    /// Hosts of the job that could not be told of it, whether it is new or grows. For the root manager.
+    /// Hosts of a new or growing job that did not receive the launch. For the root manager.
     Missing {
-        /// Their daemons, and why, for people.
+        /// Their daemons, and the reasons for people.
         members: Vec<(DaemonName, String)>,
     },
 }
 
-/// What a manager must know besides the specification.
+/// The data that a manager needs besides the specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartJob {
     /// The job.
     pub job: JobId,
-    /// What the environment of every process of the job is marked with (`MPD_JOB_COOKIE`), so that processes
+    /// Marks the environment of every process of the job (`MPD_JOB_COOKIE`), so that processes
     /// without a manager are found. The mark is [`Cookie::at`] the manager's place.
     pub cookie: Cookie,
-    /// Name of the key-value space: random, never used before or after on any host.
+    /// Name of the key-value space: random, and never reused on any host.
     pub kvsname: String,
     /// This host's name.
     pub host: String,
-    /// Control group of the ranks, if one could be made.
+    /// Control group of the ranks, if the daemon could make one.
     pub cgroup: Option<String>,
-    /// The run directory of the daemons of this ring on this host; none in a private ring.
+    /// The run directory of the daemons of this ring on this host; `None` in a private ring.
     pub rundir: Option<String>,
-    /// Below which the job's directory is made.
+    /// The directory in which the job's directory is made.
     pub tmpdir: String,
     /// The key of the job's links.
     pub key: JobKey,
-    /// Who runs what.
+    /// The job's hosts and their ranks.
     pub shares: Shares,
-    /// Which of the shares is this manager's; 0 is the root.
+    /// The place of this manager's share; 0 is the root.
     pub place: u32,
-    /// Size of the specification that follows; 0 for all but the root.
+    /// Size of the specification that follows; 0 for all managers except the root.
     pub spec_bytes: u32,
-    /// What placement has to say to the user, a line each; for the root.
+    /// Lines from placement for the user; for the root.
     pub notices: Vec<Notice>,
-    /// What the daemon did for the launch before this, if the specification asks for it; for the root.
+    /// The spans of the daemon's work for this launch, if the specification asks for the timeline;
+    /// for the root.
     pub spans: Vec<Span>,
 }
 
@@ -155,129 +158,129 @@ pub struct StartJob {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerReport {
-    /// Ranks of the job that run here: when they were started, and for each new daemon. Later ones add
-    /// to earlier ones.
+    /// Ranks of the job that run here. Sent after their start, and to each new daemon. Later
+    /// reports add to earlier ones.
     Ranks {
-        /// What its user calls the job.
+        /// The job's alias.
         alias: Option<String>,
         /// The ranks.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
     },
-    /// All ranks of a spawned world have ended, some of which ran here.
+    /// All ranks of a spawned world have ended. Some of them ran here.
     Forgotten {
         /// The world's first rank.
         first: Rank,
     },
-    /// Which ranks can receive standard input if they are told to: of the root manager, once its ranks
-    /// are started and for each new daemon.
+    /// The ranks that can receive standard input after a switch. Sent by the root manager after the
+    /// start of its ranks, and to each new daemon.
     Receivers {
-        /// They, of the ranks that there are.
+        /// Those ranks, of the existing ones.
         can: RankSet,
         /// How many ranks the job has.
         size: u32,
     },
-    /// What ranks here have written to output and error so far, as far as it was read.
+    /// The bytes of output and error of the ranks here, as far as the manager has read them.
     Written {
-        /// Bytes of each.
+        /// Bytes of each rank.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
         counts: Vec<(Rank, u64)>,
     },
-    /// A rank here wants something about a published name: answered by [`ManagerOrder::Named`], by another
-    /// daemon if this one ends before, to which the manager then says it again.
+    /// A rank's request about a published name: answered by [`ManagerOrder::Named`]. If the daemon
+    /// ends before it answers, the manager repeats the request to the next daemon.
     Name {
-        /// Counted by the manager.
+        /// Number of the request, counted by the manager.
         request: u32,
-        /// What it wants.
+        /// The request.
         wish: NameWish,
     },
-    /// Where do further processes of the job go? Of the root manager: answered by
-    /// [`ManagerOrder::Placed`], by another daemon if this one ends before, to which the manager then says
-    /// it again.
+    /// A request to place further processes of the job: answered by [`ManagerOrder::Placed`]. Sent
+    /// by the root manager. If the daemon ends before it answers, the manager repeats the request
+    /// to the next daemon.
     Place {
-        /// Counted by the manager.
+        /// Number of the request, counted by the manager.
         request: u32,
         /// The processes.
         wish: SpawnWish,
     },
-    /// The job has further hosts, at the end of its list: they are to start managers. Of the root manager;
-    /// hosts that cannot be told come back as [`ManagerOrder::Missing`].
+    /// The job has further hosts, at the end of its list, which must start managers. Sent by the
+    /// root manager. [`ManagerOrder::Missing`] returns the hosts that did not receive this.
     Grow {
         /// The job, with all its hosts and the place of the first new one.
         launch: Box<Launch>,
     },
-    /// The job is over and nothing of it is left.
+    /// The job has ended, and nothing of it is left.
     Ended {
-        /// The exit code given to the console.
+        /// The exit code that the console received.
         code: u8,
-        /// Whether managers below had not connected: they may be about to, in vain.
+        /// Whether some descendants had not connected. They may be about to try, in vain.
         unlinked: bool,
     },
 }
 
-/// What a rank wants about a name that jobs find each other by.
+/// A rank's request about a published name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NameWish {
-    /// Everybody in the ring is to find this.
+    /// Publish the name in the whole ring.
     Publish {
         /// The name.
         name: String,
-        /// What it stands for.
+        /// The value.
         value: String,
-        /// Only who has this key is to find it.
+        /// The key that a lookup must have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<NameKey>,
     },
-    /// What it stands for.
+    /// Look the name up.
     Lookup {
         /// The name.
         name: String,
-        /// The key that it was published with: what was published otherwise is not wanted.
+        /// The key under which it was published. A name published otherwise does not match.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<NameKey>,
     },
-    /// Nobody is to find it any more.
+    /// Take the name back.
     Unpublish {
         /// The name.
         name: String,
-        /// The key that it was published with.
+        /// The key under which it was published.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<NameKey>,
     },
 }
 
-/// What came of a [`NameWish`].
+/// The result of a [`NameWish`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NameAnswer {
-    /// Published, or taken back.
+    /// The name was published or taken back.
     Done,
-    /// Found.
+    /// The value of the name.
     Value(String),
-    /// There is no such name, or not with that key, or not of this job.
+    /// The name does not exist, or not with that key, or belongs to another job.
     Unknown,
-    /// Somebody has published it before.
+    /// Another job has published the name before.
     Taken,
-    /// It can never be done; why, for people.
+    /// The request can never succeed; the reason for people.
     Failed(String),
-    /// It cannot be done now, and may be soon; why, for people.
+    /// The request failed, and may succeed soon; the reason for people.
     Later(String),
 }
 
-/// What came of a [`SpawnWish`].
+/// The result of a [`SpawnWish`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Placing {
     /// Every process has its host.
     Done {
-        /// The hosts in the order in which they were first used, each with its ranks, counted from 0
-        /// over all blocks. The managers are new ones: where the job has one already it stays.
+        /// The hosts in order of first use, each with its ranks, counted from 0 over all blocks.
+        /// The managers' instances are new; a host that has a manager of this job keeps it.
         #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
         shares: Vec<Share>,
-        /// The host used last, for [`SpawnWish::last`] of the next.
+        /// The host used last, for [`SpawnWish::last`] of the next spawn.
         last: DaemonName,
     },
-    /// They have none; why, for people.
+    /// The processes have no hosts; the reason for people.
     Failed(String),
 }

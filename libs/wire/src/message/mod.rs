@@ -1,6 +1,7 @@
-//! The typed messages, one enum per channel and direction. PROTOCOL.md tells who says what when.
+//! The typed messages, one enum per channel and direction. PROTOCOL.md describes the exchanges.
 //!
-//! All are externally tagged and refuse unknown fields. Names of variants are what stands on the wire.
+//! All enums are externally tagged and refuse unknown fields. The names of variants are the names
+//! on the wire.
 
 mod console;
 mod greeting;

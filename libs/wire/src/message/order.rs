@@ -1,5 +1,4 @@
-//! What a scatter asks of every member, and what members answer: the payloads that the ring carries
-//! without reading them.
+//! Orders to all members of the ring, and their answers: payloads of scatters, opaque to the ring.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,70 +8,71 @@ use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
 use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
 
-/// Acted on once by each member.
+/// An order. Each member acts on it once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
-    /// Say a word of yourself: [`OrderAnswer::Word`].
+    /// Describe yourself: [`OrderAnswer::Word`].
     Speak,
-    /// Whoever bears this name leaves the ring.
+    /// The member of this name leaves the ring.
     Leave {
-        /// Who.
+        /// The member.
         member: DaemonName,
     },
-    /// Everybody ends.
+    /// Every member ends.
     LeaveAll,
-    /// Whoever is named gets new processes only where it is named, or like any other again.
+    /// These members change whether they get new processes only in jobs that name them.
     Drain {
-        /// Who.
+        /// The members.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         members: Vec<DaemonName>,
         /// Whether they are draining from now on.
         draining: bool,
     },
-    /// Hosts that have a share start a manager for the job.
+    /// Hosts with a share start a manager for the job.
     Launch(Launch),
-    /// The job ended before all its managers had connected: those that look for the one above need not.
+    /// The job ended before all its managers had connected. Managers that are searching for their
+    /// parents stop.
     Cancel {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// Say which jobs run here: [`OrderAnswer::Jobs`].
+    /// List the jobs that run here: [`OrderAnswer::Jobs`].
     ListJobs {
-        /// An answer has little room: this part of what there is to say, counted from 0.
+        /// The page of the list, counted from 0. An answer has little room.
         page: u32,
     },
-    /// Say what the ranks here use: [`OrderAnswer::Top`].
+    /// Report the resources that ranks here use: [`OrderAnswer::Top`].
     Top {
-        /// An answer has little room: this part of what there is to say, counted from 0. With part 0
-        /// managers are told to count output, for the next time that this is asked.
+        /// The page of the report, counted from 0. An answer has little room. On page 0 the
+        /// managers start to count output for the next such order.
         page: u32,
     },
-    /// Where the root manager of the job is, the job is ended.
+    /// The host of the job's root manager ends the job.
     KillJob {
-        /// Which.
+        /// The job.
         job: JobRef,
     },
-    /// Where the root manager of the job is, it signals the ranks.
+    /// The job's root manager signals the ranks.
     SignalJob {
-        /// Which.
+        /// The job.
         job: JobRef,
         /// The signal's number.
         signal: u8,
-        /// Only the rank's own process, not its process group.
+        /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
     },
-    /// Where the root manager of the job is, it gives standard input to these ranks from now on.
+    /// The job's root manager switches standard input to these ranks.
     SwitchStdin {
-        /// Which.
+        /// The job.
         job: JobRef,
-        /// Who receives.
+        /// The ranks.
         ranks: RankSet,
     },
 }
 
-/// A job as its hosts learn of it. The specification is not here: it may be large and holds the user's
-/// environment, so it goes down the job tree to those hosts alone.
+/// A job, as sent to its hosts. The specification may be large and holds the user's environment.
+/// Therefore only the job tree carries it, to the job's hosts alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
@@ -84,12 +84,13 @@ pub struct Launch {
     pub cookie: Cookie,
     /// See [`crate::message::StartJob::kvsname`].
     pub kvsname: String,
-    /// Below which each host makes the job's directory. Its name there is chosen by that host.
+    /// The directory in which each host makes the job's directory. Each host chooses the name
+    /// there.
     pub tmpdir: String,
-    /// Who runs what.
+    /// The job's hosts and their ranks.
     pub shares: Shares,
-    /// The first place that has no manager yet: 0 for a new job, whose root is started before anybody is
-    /// told. Places before it are told for the tree's sake, and nobody is missed there.
+    /// The first place without a manager: 0 for a new job, whose root starts before the launch is
+    /// sent. Places before it complete the tree; a missing answer of theirs is not reported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first: u32,
 }
@@ -100,21 +101,21 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Launch {
-    /// The shares of hosts that are to start a manager, with their places: never the root's.
+    /// The shares of hosts that must start a manager, with their places; never the root's.
     pub fn newcomers(&self) -> impl Iterator<Item = (usize, &Share)> {
         self.shares.iter().enumerate().skip((self.first as usize).max(1))
     }
 
-    /// Whether this host can take it as it stands. Whoever holds the ring's key can have sent it.
+    /// Checks the launch: any holder of the ring's key can send one.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The job's directory is not acceptable.
     pub fn check(&self) -> Result<(), InvalidTmpdir> {
         check_tmpdir(&self.tmpdir)
     }
 }
 
-/// A directory for temporary files that no job can have.
+/// A directory for temporary files that is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("TMPDIR={shown:?}: {problem}; name another directory")]
 pub struct InvalidTmpdir {
@@ -146,19 +147,19 @@ fn check_tmpdir(path: &str) -> Result<(), InvalidTmpdir> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OrderAnswer {
-    /// It has been seen to.
+    /// The order was carried out.
     Done,
-    /// There is no root manager of such a job here.
+    /// The job's root manager is not here.
     NoSuchJob,
-    /// What runs here.
+    /// The jobs that run here.
     Jobs {
-        /// A part of it.
+        /// Some of the jobs.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         jobs: Vec<JobPart>,
         /// Whether there is a next page.
         more: bool,
     },
-    /// What is used here.
+    /// The resources in use here.
     Top {
         /// This machine.
         machine: HostUse,
@@ -168,14 +169,14 @@ pub enum OrderAnswer {
         /// Whether there is a next page.
         more: bool,
     },
-    /// The order makes no sense here.
+    /// The order has no meaning here.
     Unknown,
-    /// It cannot be carried out here.
+    /// The order cannot be carried out here.
     Failed {
         /// Why, for people.
         problem: String,
     },
-    /// A word of oneself.
+    /// The member's description of itself.
     Word {
         /// Release.
         version: String,
@@ -194,7 +195,7 @@ mod tests {
     use crate::Instance;
 
     #[test]
-    fn a_job_with_a_directory_that_is_relative_climbs_or_has_no_bound_is_refused() {
+    fn a_job_directory_that_is_relative_climbs_or_is_too_long_is_refused() {
         let daemon = DaemonName::new("h1").unwrap();
         let launch = |tmpdir: &str| Launch {
             job: "1@h1".parse().unwrap(),

@@ -1,4 +1,4 @@
-//! Between daemons, on every link of the ring. Who says what when stands in PROTOCOL.md.
+//! Between daemons, on every link of the ring. PROTOCOL.md describes the exchanges.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use crate::bounded::at_most;
 use crate::names::Sheet;
 use crate::{DaemonName, Instance, MAX_MEMBERS, Record, Seat};
 
-/// Most records in one message: so many of the largest fit a frame.
+/// Most records in one message: that many of the largest size fit a frame.
 pub const LIST_CHUNK: usize = 128;
-/// Most names in a lap: one that has lost its origin goes round twice.
+/// Most names in a lap: a lap that has lost its origin goes round twice.
 const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
 
 /// Daemon to daemon, either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RingMessage {
-    /// Still here, and this is what the list amounts to.
+    /// The sender lives, and this is the digest of its list.
     Pulse {
         /// Digest of the sender's list.
         digest: u64,
@@ -35,21 +35,21 @@ pub enum RingMessage {
         #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
-    /// What daemons have published: all of it behind the last [`RingMessage::List`], else what changed.
+    /// Published names: all of them after the last [`RingMessage::List`], else only changed sheets.
     Names {
-        /// Together at most [`crate::names::MAX_SHEET`] bytes of words.
+        /// At most [`crate::names::MAX_SHEET`] bytes of text in all.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         sheets: Vec<Sheet>,
     },
-    /// Act on this, and carry it to your share of the ring.
+    /// Act on this, and forward it to a range of the ring.
     Scatter(Scatter),
-    /// What came back from a share of the ring.
+    /// The answers from a range of the ring.
     Gathered(Gathered),
-    /// Hand this on to your rhs; the origin takes it off the ring.
+    /// Forward this to the rhs; the origin takes it off the ring.
     Lap(Lap),
 }
 
-/// Names a scatter for ever.
+/// The identity of a scatter, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScatterId {
@@ -63,53 +63,53 @@ pub struct ScatterId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scatter {
-    /// Acted on once by each member.
+    /// Each member acts on it once.
     pub id: ScatterId,
-    /// 0 at first; each re-send counts one up.
+    /// 0 at first; each repetition counts one up.
     pub round: u32,
-    /// The receiver's seat as the sender knows it: its share begins behind.
+    /// The receiver's seat as the sender knows it. The receiver's range begins after it.
     pub after: Seat,
-    /// Where its share ends, exclusive.
+    /// The end of the range, exclusive.
     pub until: Seat,
-    /// Those who shall act and answer; empty means everybody.
+    /// The members that act and answer; empty means all.
     #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub only: Vec<DaemonName>,
     /// Forwarding steps so far, this one included.
     pub hops: u32,
-    /// How long the receiver may wait for its share to answer.
+    /// How long the receiver may wait for the answers of its range.
     pub patience_ms: u32,
-    /// What to act on; opaque to the ring. Empty if `naming` is there.
+    /// The order, opaque to the ring. Empty if `naming` is present.
     pub payload: Payload,
-    /// May this name be its owner's? Answered by the ring machine itself.
+    /// The question whether this name may belong to its owner. The ring machine itself answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub naming: Option<Box<Naming>>,
 }
 
-/// A name that a daemon wants to publish, and all that it has published.
+/// A name that a daemon wants to publish, and everything that it has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Naming {
     /// The name.
     pub name: String,
-    /// The owner's sheet, the name on it.
+    /// The owner's sheet, including the name.
     pub sheet: Sheet,
 }
 
-/// The answers of a share.
+/// The answers of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gathered {
-    /// Of this scatter.
+    /// The scatter.
     pub id: ScatterId,
-    /// Of this round.
+    /// Its round.
     pub round: u32,
-    /// Who answered what.
+    /// The members that answered, with their answers.
     #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub answers: Vec<Answer>,
-    /// Who could not be reached or did not answer in time.
+    /// The members that could not be reached or did not answer in time.
     #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
     pub lost: Vec<DaemonName>,
-    /// The most forwarding steps that anybody of the share was away from the origin.
+    /// The most forwarding steps from the origin to any member of the range.
     pub depth: u32,
 }
 
@@ -117,9 +117,9 @@ pub struct Gathered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Who.
+    /// The member.
     pub name: DaemonName,
-    /// What; opaque to the ring.
+    /// The answer, opaque to the ring.
     pub answer: Payload,
 }
 
@@ -127,20 +127,20 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lap {
-    /// The daemon that sent it off.
+    /// The daemon that started it.
     pub origin: Instance,
     /// Counted by that daemon from 1.
     pub sequence: u64,
     /// Forwarding steps so far, this one included.
     pub hops: u32,
-    /// Whether members write their names down.
+    /// Whether members append their names.
     pub trace: bool,
     /// The names so far.
     #[serde(deserialize_with = "at_most::<_, _, MAX_LAP_NAMES>")]
     pub names: Vec<DaemonName>,
 }
 
-/// Opaque bytes, in base 64 on the wire. Cheap to copy.
+/// Opaque bytes, base 64 on the wire. Cheap to copy.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Payload(Arc<[u8]>);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_64_is_the_usual_one_and_nothing_else_is_read() {
+    fn base_64_is_the_standard_one_and_other_texts_are_refused() {
         let text = |bytes: &[u8]| String::from(Payload::from(bytes));
         assert_eq!(text(b""), "");
         assert_eq!(text(b"f"), "Zg==");

@@ -1,4 +1,4 @@
-//! What ranks and hosts use of their machines, for those who watch.
+//! The resources that ranks and hosts use, for monitoring.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,41 +7,41 @@ use crate::job::World;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS};
 use crate::{DaemonName, JobId, Rank};
 
-/// A host, as one of its daemons sees it.
+/// A host's resources, as one of its daemons measured them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostUse {
-    /// When that was, in microseconds by a clock of the daemon's own that nobody sets.
+    /// The time of measurement, in microseconds by a monotonic clock of the daemon.
     pub at_us: u64,
-    /// CPUs.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// Processes that ran or waited to run in the last minute, on average, times 100.
+    /// Average number of running and runnable processes in the last minute, times 100.
     pub load_hundredths: u64,
-    /// What all its CPUs have worked since it was booted, in milliseconds.
+    /// CPU time of all its CPUs since boot, in milliseconds.
     pub busy_ms: u64,
-    /// Its memory.
+    /// Its memory in KiB.
     pub memory_kib: u64,
-    /// What of it a new program could have.
+    /// The memory available to a new program, in KiB.
     pub available_kib: u64,
 }
 
-/// A rank: its process and all that descend from it.
+/// A rank's resources: those of its process and all descendants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankUse {
-    /// Which, numbered through the job.
+    /// The rank, numbered through the job.
     pub rank: Rank,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
     /// The state of that process by the kernel's letter; `X` if it has ended.
     pub state: char,
-    /// What all its processes have worked, in milliseconds.
+    /// CPU time of all its processes, in milliseconds.
     pub cpu_ms: u64,
-    /// What they have in memory; shared pages count for each.
+    /// Resident memory of all its processes, in KiB; each process counts shared pages.
     pub memory_kib: u64,
-    /// How many they are.
+    /// The number of its processes.
     pub processes: u32,
-    /// Bytes of its output and error that its manager had read when it counted last.
+    /// Bytes of its output and error that the manager had read at the last count.
     pub written: u64,
 }
 
@@ -51,33 +51,33 @@ pub struct RankUse {
 pub struct RunUse {
     /// Their job.
     pub job: JobId,
-    /// What its user calls it.
+    /// The job's alias.
     pub alias: Option<String>,
-    /// Whose it is.
+    /// The user that owns the job.
     pub user: String,
     /// Their world, if it was spawned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<World>,
-    /// As the user wrote it.
+    /// The program as the user wrote it.
     pub program: String,
-    /// When that was, by the same clock as [`HostUse::at_us`].
+    /// The time of measurement, by the same clock as [`HostUse::at_us`].
     pub at_us: u64,
-    /// When the manager counted their output last; none: not yet.
+    /// The time of the manager's last count of output; `None` before the first.
     pub counted_us: Option<u64>,
     /// The ranks.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
     pub ranks: Vec<RankUse>,
 }
 
-/// A host and what runs there, or a part of it.
+/// A host and the ranks there, or some of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostTop {
     /// The daemon there.
     pub host: DaemonName,
-    /// The machine.
+    /// The host's resources.
     pub machine: HostUse,
-    /// The ranks.
+    /// The ranks' resources.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
     pub runs: Vec<RunUse>,
 }

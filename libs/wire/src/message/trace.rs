@@ -1,32 +1,32 @@
-//! The timeline of a job: what each host and each rank did when, told at the end to whoever wants to
-//! see how a launch went.
+//! The timeline of a job: the actions of each host and each rank with their times. Managers report
+//! it at the end, for users that examine a launch.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 
-/// Most spans in one message; more are sent as several.
+/// Most spans in one message; more spans need several.
 pub const MAX_SPANS: usize = 1024;
 
-/// What took a while.
+/// An action that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The daemon decided which rank runs where.
     Placement,
-    /// The daemon told the other hosts, until all had answered.
+    /// The daemon sent the job to the other hosts, until all had answered.
     Scatter,
-    /// The manager's process came up.
+    /// The manager's process started.
     Manager,
-    /// Connection to the manager above, with proof of the key.
+    /// Connection to the parent, with proof of the key.
     Link,
-    /// The job's specification came from the manager above.
+    /// The job's specification arrived from the parent.
     Specification,
-    /// Programs were read, and brought here and below.
+    /// Programs were read and copied to this host and its descendants.
     Preload,
-    /// All that can be checked before the start was checked.
+    /// All checks before the start were made.
     Checks,
-    /// From being ready to the word that everybody is.
+    /// From the manager's report that it is ready to the command that starts the ranks.
     Ready,
     /// All ranks of the host were started.
     Go,
@@ -34,11 +34,11 @@ pub enum Phase {
     Spawn,
     /// One rank, from its start to its end.
     Run,
-    /// A fence, from the first rank of the host that entered it.
+    /// A fence, from the entry of the host's first rank.
     Fence,
-    /// The processes of the host were killed, until none was left.
+    /// The processes of the host were killed, until none remained.
     Kill,
-    /// What was left of the output was written.
+    /// The remaining output was written.
     Drain,
     /// What the job left on the host was removed.
     Tidy,
@@ -66,58 +66,58 @@ impl Phase {
         }
     }
 
-    /// Whether it is the daemon's, and not the manager's.
+    /// Whether the daemon, not the manager, records it.
     pub const fn is_daemons(self) -> bool {
         matches!(self, Self::Placement | Self::Scatter)
     }
 }
 
-/// One stretch of time. Its length was measured by a clock that nobody sets.
+/// One interval. Its length was measured by a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// What was done.
+    /// The action.
     pub phase: Phase,
-    /// By or for which rank; none: by the host.
+    /// The rank; `None` for an action of the host.
     pub rank: Option<Rank>,
-    /// When it began, in microseconds since 1970.
+    /// The start, in microseconds since 1970.
     pub began_us: u64,
-    /// How long it took, in microseconds.
+    /// The length, in microseconds.
     pub took_us: u64,
 }
 
 impl Span {
-    /// The same by a clock that is so many microseconds ahead.
+    /// The same interval by a clock that is `micros` microseconds ahead.
     #[must_use]
     pub fn shifted(self, micros: i64) -> Self {
         Self { began_us: self.began_us.saturating_add_signed(micros), ..self }
     }
 }
 
-/// Two messages between a manager and one below it, in microseconds since 1970: the word to go, and the
-/// word with which the other tells its spans.
+/// The times of two messages between a manager and a child, in microseconds since 1970: the command
+/// to start the ranks, and the report of the child's spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The first was sent, by our clock.
+    /// The command was sent, by the manager's clock.
     pub sent: u64,
-    /// It was heard, by the other's clock.
+    /// The command arrived, by the child's clock.
     pub heard: u64,
-    /// The second was sent, by the other's clock.
+    /// The report was sent, by the child's clock.
     pub answered: u64,
-    /// It was heard, by our clock.
+    /// The report arrived, by the manager's clock.
     pub received: u64,
 }
 
 impl Exchange {
-    /// What has to be added to times of the other's clock, in microseconds. Clocks are believed as long
-    /// as they do not contradict what is cause and what is effect, and are corrected by the least that
-    /// ends the contradiction: hosts that are kept in time by a service for it are closer to each other
-    /// than a guess from a busy manager's delays.
+    /// The correction to add to times of the child's clock, in microseconds. Clocks that do not
+    /// contradict the order of cause and effect are trusted. A contradiction is corrected by the
+    /// smallest sufficient amount. A time service keeps hosts closer together than an estimate from
+    /// the delays of a busy manager.
     pub fn correction(&self) -> i64 {
         let least = difference(self.sent, self.heard);
         let most = difference(self.received, self.answered);
         if least > most {
-            // Somebody has set a clock in between.
+            // A clock was set in between.
             return i64::midpoint(least, most);
         }
         0.clamp(least, most)
@@ -125,7 +125,7 @@ impl Exchange {
 }
 
 fn difference(ours: u64, theirs: u64) -> i64 {
-    // Times of this millennium are far below the bounds; others' words may be anything.
+    // Times of this millennium are far below the bounds; a peer may send any value.
     i64::try_from(ours).unwrap_or(i64::MAX).saturating_sub_unsigned(theirs)
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_do_not_contradict_cause_and_effect_are_believed() {
+    fn clocks_consistent_with_cause_and_effect_are_trusted() {
         assert_eq!(correction(1000, 1100, 5000, 5200), 0);
         assert_eq!(correction(1000, 1000, 5000, 5000), 0);
     }

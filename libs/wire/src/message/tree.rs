@@ -1,9 +1,9 @@
 //! Between the managers of one job, on the links of the job tree.
 //!
-//! Every frame of a job link begins with one byte that says what the rest is ([`TreeKind`]). Commands
-//! go down and words of ranks go up as JSON; a job's specification, keys and values, output and input
-//! travel as raw bytes. Each kind belongs to a class; classes wait for each other in the order of
-//! [`Class`], so that a stopped console delays neither a fence nor a signal.
+//! Every frame of a job link begins with one byte for the type of the rest ([`TreeKind`]). Commands
+//! (down) and reports (up) are JSON. A job's specification, keys and values, output and input
+//! travel as raw bytes. Each kind belongs to a [`Class`]. Classes are sent in their order, so that
+//! a stopped console delays neither a fence nor a signal.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,41 +13,41 @@ use crate::message::group::FenceGroup;
 use crate::message::trace::{MAX_SPANS, Span};
 use crate::{DaemonName, Rank, RankSet, Stream};
 
-/// Longest text in a word, in bytes: a frame holds it even if every byte of it has to be escaped.
+/// Most bytes of a text in a message: a frame holds it even if every byte is escaped.
 pub const MAX_TEXT: usize = 16 * 1024;
-/// Bytes of output of one stream, or of standard input, that may be under way on one link.
+/// Most bytes of output of one stream, or of standard input, in flight on one link.
 pub const TREE_WINDOW: usize = 256 * 1024;
 
 /// Most bytes of one frame, its kind included.
 pub const MAX_TREE_FRAME: usize = 128 * 1024;
 
-/// Most ends or process ids in one message: more are sent as several.
+/// Most ends or process ids in one message; more need several.
 pub const MAX_LISTED: usize = 2048;
 
-/// Most programs that are brought to other hosts, and most in one message.
+/// Most programs that are copied to other hosts, and most in one message.
 pub const MAX_PRELOADS: usize = 512;
 
-/// A program that is brought to hosts that lack it.
+/// A program that is copied to hosts that lack it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preload {
-    /// Whose program, counted from 0.
+    /// The argset of the program, counted from 0.
     pub argset: u32,
-    /// Number of the file, counted from 0 in the order in which they come; several argsets may have
-    /// the same.
+    /// Number of the file, counted from 0 in the order of transfer. Several argsets may have the
+    /// same file.
     pub file: u32,
-    /// What it is.
+    /// The content's digest.
     pub digest: Digest,
-    /// How long it is.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// What is sent first. A class waits only for those before it.
+/// The order in which frames are sent. A class waits only for those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Commands and words: never held back.
+    /// Commands and reports: never held back.
     Control,
-    /// Fences with their keys and values, and worlds that are spawned.
+    /// Fences with their keys and values, and spawned worlds.
     Collective,
     /// Standard error, by credit.
     Err,
@@ -61,15 +61,16 @@ pub enum Class {
     File,
 }
 
-/// First byte of a frame on a job link: what the rest is.
+/// First byte of a frame on a job link: the type of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeKind {
     /// One [`Down`] or [`Up`].
     Control,
-    /// One [`Down::Release`], [`Down::ReleaseGroup`], [`Down::World`], [`Down::Restart`], [`Up::Entered`],
-    /// [`Up::EnteredGroup`] or [`Up::Restarted`], in order with keys and pieces of worlds.
+    /// A [`Down::Release`], [`Down::ReleaseGroup`], [`Down::World`], [`Down::Restart`],
+    /// [`Up::Entered`], [`Up::EnteredGroup`] or [`Up::Restarted`], in order with keys and pieces of
+    /// worlds.
     Fence,
-    /// Keys and values that were put since the last fence, behind the first rank of the world as four
+    /// Keys and values put since the last fence, preceded by the first rank of the world as four
     /// bytes, big-endian.
     Keys,
     /// Output of this stream: `mpd_stdio::record::Item`s.
@@ -78,9 +79,9 @@ pub enum TreeKind {
     Stdin,
     /// A piece of the encoded specification.
     Spec,
-    /// The next piece of a program: its number as four bytes, big-endian, and the bytes.
+    /// The next piece of a program: its number as four bytes, big-endian, then the bytes.
     File,
-    /// A piece of what is to be known of a world that is spawned: [`crate::message::WorldPiece`].
+    /// A piece of the description of a spawned world: [`crate::message::WorldPiece`].
     World,
 }
 
@@ -130,37 +131,37 @@ impl TreeKind {
     }
 }
 
-/// From a manager to those below it.
+/// From a manager to its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Down {
-    /// Pieces of the specification follow, so many bytes in all. First word on every link.
+    /// Pieces of the specification follow. First message on every link.
     Spec {
-        /// How many.
+        /// Their total length.
         bytes: u32,
     },
-    /// Programs that there are to have, if the specification says so; answered by [`Up::Lacks`] of those
-    /// that lack some.
+    /// The programs to copy, if the specification asks for that. A host that lacks some answers by
+    /// [`Up::Lacks`].
     Preloads {
-        /// Some of them.
+        /// Some of the programs.
         #[serde(deserialize_with = "at_most::<_, _, MAX_PRELOADS>")]
         files: Vec<Preload>,
         /// Whether others follow.
         more: bool,
     },
-    /// Everybody is ready: start the ranks.
+    /// All hosts are ready: start the ranks.
     Go,
     /// Send the signal to the process group of every rank that lives.
     Signal {
         /// Its number.
         signal: u8,
     },
-    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    /// Send the signal to the process of every rank that lives, and not to the rest of its group.
     SignalProcesses {
         /// Its number.
         signal: u8,
     },
-    /// The terminals of ranks have this size from now on; send SIGWINCH as a [`Down::Signal`].
+    /// The new size of the ranks' terminals. Send SIGWINCH as for a [`Down::Signal`].
     Resize {
         /// Columns.
         columns: u16,
@@ -174,44 +175,46 @@ pub enum Down {
     },
     /// Let every process continue.
     Continue,
-    /// Ranks that were held may speak PMI; those that crashed and are held now die.
+    /// Answer the PMI requests of held ranks; let held crashed processes die.
     GoOn,
     /// Kill every process; answered by [`Up::Gone`].
     Kill,
-    /// Every rank of a world that waits in the fence may go on. Keys came before, in frames of their own.
+    /// The ranks of a world that wait in the fence may continue. The keys came before, in frames of
+    /// their own.
     Release {
         /// The world's first rank.
         first: Rank,
     },
-    /// Every rank of a world that waits in the fence of a group may go on. Keys came before.
+    /// The ranks of a world that wait in the fence of a group may continue. The keys came before.
     ReleaseGroup {
         /// The world's first rank.
         first: Rank,
-        /// Which group.
+        /// The group.
         group: FenceGroup,
     },
-    /// Further hosts join the job, at the places from here on.
+    /// Further hosts join the job, from this place on.
     Grow {
         /// The first new place.
         from: u32,
-        /// Who they are.
+        /// The hosts.
         #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
         shares: Vec<Share>,
     },
-    /// A world is to be started: what is to be known of it came before, in pieces. Those with a part in
-    /// it prepare, and answer [`Up::Prepared`].
+    /// Start a world. Its description came before, in pieces. Managers with a part in it prepare,
+    /// and answer [`Up::Prepared`].
     World {
-        /// Which.
+        /// The world.
         world: World,
-        /// Who runs what of it.
+        /// The ranks by place.
         parts: Parts,
     },
-    /// Everybody is prepared: start that world's ranks; answered by [`Up::Begun`].
+    /// All managers are prepared: start that world's ranks; answered by [`Up::Begun`].
     GoWorld {
         /// The world's first rank.
         first: Rank,
     },
-    /// Kill what runs of a world; every rank of it is told by [`Up::Exited`] as if it had been started.
+    /// Kill the running ranks of a world. [`Up::Exited`] reports every rank of it as if it had been
+    /// started.
     EndWorld {
         /// The world's first rank.
         first: Rank,
@@ -221,235 +224,235 @@ pub enum Down {
         /// The world's first rank.
         first: Rank,
     },
-    /// What came of a spawn, for the rank that asked for it.
+    /// The result of a spawn, for the rank that requested it.
     Spawned {
-        /// Who asked.
+        /// That rank.
         spawner: Rank,
-        /// What came of it.
+        /// The result.
         outcome: SpawnOutcome,
     },
     /// Send the signal to the process of that rank.
     Interrupt {
-        /// Whom.
+        /// The rank.
         rank: Rank,
         /// Its number.
         signal: u8,
     },
-    /// That rank has failed, and the others go on. Those of its world that use PMI are to hear.
+    /// A rank has failed, and the others continue. Ranks of its world that use PMI are notified.
     Dead {
-        /// Which.
+        /// The rank.
         rank: Rank,
     },
-    /// Something for the debuggers of these ranks, if the job is debugged.
+    /// A command for the debuggers of these ranks, if the job is debugged.
     Debug {
-        /// Whose.
+        /// The ranks.
         ranks: RankSet,
-        /// What.
+        /// The command.
         line: String,
     },
-    /// The programs of a job that is debugged have ended and are to be started once more: begin anew what
-    /// they share; answered by [`Up::Restarted`].
+    /// The programs of a debugged job have ended and will be started again: reset their shared
+    /// state; answered by [`Up::Restarted`].
     Restart,
-    /// Write what is left of the output; answered by [`Up::Drained`].
+    /// Write the remaining output; answered by [`Up::Drained`].
     Drain,
-    /// Throw away what is left of the output.
+    /// Discard the remaining output.
     Discard,
     /// Clean up, answer [`Up::Tidied`], and end.
     Tidy,
-    /// So many further bytes of that stream may be sent up.
+    /// The receiver may send further bytes of a stream up.
     OutputCredit {
         /// Which stream.
         stream: Stream,
         /// How many bytes.
         bytes: u32,
     },
-    /// I live.
+    /// The sender lives.
     Pulse,
 }
 
-/// From a manager to the one above it. Words that are for the root are passed on by those between.
+/// From a manager to its parent. Managers in between forward the messages for the root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Up {
-    /// All that can be checked beforehand is well, here and below.
+    /// All checks before the start have passed, here and in the descendants.
     Ready,
-    /// Send the programs of these numbers, in this order.
+    /// Request for the programs of these numbers, in this order.
     Lacks {
-        /// Which.
+        /// The numbers.
         #[serde(deserialize_with = "at_most::<_, _, MAX_PRELOADS>")]
         files: Vec<u32>,
     },
     /// A check before the start, or the start of a rank, failed.
     StartFailed {
-        /// Where.
+        /// The host's daemon.
         member: DaemonName,
-        /// What.
+        /// The failure.
         failure: Failure,
     },
-    /// Something that ends the job happened on a host, and not to one of its ranks.
+    /// A failure on a host that ends the job and does not belong to a rank.
     Failed {
-        /// Where.
+        /// The host's daemon.
         member: DaemonName,
-        /// What.
+        /// The failure.
         failure: Failure,
     },
-    /// Process ids of ranks that were started.
+    /// Process ids of started ranks.
     Pids {
-        /// Of each rank.
+        /// The id of each rank.
         #[serde(deserialize_with = "at_most::<_, _, MAX_LISTED>")]
         pids: Vec<(Rank, u32)>,
     },
-    /// Every rank here and below was started; their process ids came before.
+    /// Every rank here and in the descendants has started; their process ids came before.
     Started,
-    /// Ranks that ended.
+    /// The ends of ranks.
     Exited {
-        /// How each did.
+        /// The end of each rank.
         #[serde(deserialize_with = "at_most::<_, _, MAX_LISTED>")]
         ends: Vec<(Rank, RankEnd)>,
     },
-    /// Ranks that did PMI init.
+    /// Ranks that called PMI init.
     Initialized {
-        /// Which.
+        /// The ranks.
         ranks: RankSet,
     },
-    /// Ranks that did PMI finalize.
+    /// Ranks that called PMI finalize.
     Finalized {
-        /// Which.
+        /// The ranks.
         ranks: RankSet,
     },
-    /// Ranks that entered the fence. What they put came before, in frames of its own.
+    /// Ranks that entered the fence. Their puts came before, in frames of their own.
     Entered {
-        /// Which.
+        /// The ranks.
         ranks: RankSet,
     },
-    /// Ranks of one world that entered the fence of a group. What they put came before.
+    /// Ranks of one world that entered the fence of a group. Their puts came before.
     EnteredGroup {
-        /// Which group.
+        /// The group.
         group: FenceGroup,
-        /// Which ranks.
+        /// The ranks.
         ranks: RankSet,
     },
-    /// A rank asked for the end of the job.
+    /// A rank aborted the job.
     Aborted {
-        /// Which.
+        /// The rank.
         rank: Rank,
         /// Its code.
         code: i32,
-        /// What it said.
+        /// Its message.
         message: String,
     },
-    /// A rank's PMI connection cannot be continued.
+    /// A rank violated the protocol on its PMI connection, which cannot continue.
     BrokeProtocol {
-        /// Which.
+        /// The rank.
         rank: Rank,
-        /// What it did.
+        /// The violation.
         problem: String,
     },
-    /// A rank uses an MPI library that does not speak PMI: to that library it is rank 0 of 1.
+    /// A rank uses an MPI library without PMI, for which it is rank 0 of 1.
     Alone {
-        /// Which.
+        /// The rank.
         rank: Rank,
         /// The library's file.
         library: String,
     },
     /// A process of a rank crashed. Its end comes after.
     Crashed {
-        /// Whose.
+        /// The rank.
         rank: Rank,
-        /// What is known of it.
+        /// The report.
         crash: Crash,
     },
-    /// Something of a world cannot be started on a host.
+    /// A host cannot start its part of a world.
     WorldFailed {
         /// The world's first rank.
         first: Rank,
-        /// Where.
+        /// The host's daemon.
         member: DaemonName,
-        /// What.
+        /// The failure.
         failure: Failure,
     },
-    /// All of a world that is to run here and below is prepared, or has failed.
+    /// The part of a world here and in the descendants is prepared, or has failed.
     Prepared {
         /// The world's first rank.
         first: Rank,
     },
-    /// All of a world that is to run here and below was started, or has failed.
+    /// The part of a world here and in the descendants has started, or has failed.
     Begun {
         /// The world's first rank.
         first: Rank,
     },
-    /// A rank says that its world and another one of the job share their fate no more, or do again.
+    /// A rank ends or restores the shared fate of its world and another one of the job.
     Bond {
-        /// Who says so.
+        /// The rank.
         from: Rank,
         /// The number of the other world.
         number: u32,
-        /// Whether they do.
+        /// Whether the worlds share their fate from now on.
         joined: bool,
     },
-    /// A rank wants another one signaled.
+    /// A rank requests a signal for another rank.
     Interrupt {
-        /// Who wants it.
+        /// The requesting rank.
         from: Rank,
-        /// Whom.
+        /// The other rank.
         rank: Rank,
         /// The signal's number.
         signal: u8,
     },
-    /// All that programs share is as before their first start, here and below.
+    /// The shared state of programs is as before their first start, here and in the descendants.
     Restarted,
-    /// Every process here and below is stopped.
+    /// Every process here and in the descendants is stopped.
     Stopped {
-        /// Of the [`Down::Stop`] that asked.
+        /// Round of the [`Down::Stop`].
         round: u32,
     },
-    /// No process of the job lives here and below.
+    /// No process of the job lives here or in the descendants.
     Gone,
-    /// All output of here and below went up before this.
+    /// All output of this manager and its descendants was sent before this.
     Drained,
-    /// Nothing of the job is left here and below.
+    /// Nothing of the job is left here or in the descendants.
     Tidied,
-    /// A manager below is lost, and what was below it.
+    /// A descendant is lost, with its own descendants.
     Lost {
-        /// On which host.
+        /// Its host's daemon.
         member: DaemonName,
-        /// How that shows.
+        /// How the loss was detected.
         problem: String,
     },
-    /// Something worth a line to the user.
+    /// A line for the user.
     Notice {
         /// The line.
         text: String,
     },
-    /// What a manager and its ranks did when, if the specification asks for it; before
-    /// [`Up::Tidied`]. Times are by the clock of the manager that sends this.
+    /// The spans of a manager and its ranks, if the specification asks for the timeline; before
+    /// [`Up::Tidied`]. Times are by the clock of the sender.
     Trace {
-        /// Whose spans these are.
+        /// The place of the manager that recorded the spans.
         place: u32,
-        /// When the sender heard [`Down::Go`], in microseconds since 1970; 0 if it did not.
+        /// When the sender received [`Down::Go`], in microseconds since 1970; 0 if it did not.
         heard_us: u64,
-        /// When it sends this.
+        /// When the sender sent this.
         told_us: u64,
-        /// Some of them.
+        /// Some of the spans.
         #[serde(deserialize_with = "at_most::<_, _, MAX_SPANS>")]
         spans: Vec<Span>,
     },
-    /// So many further bytes of standard input may be sent down.
+    /// The parent may send further bytes of standard input.
     StdinCredit {
         /// How many.
         bytes: u32,
     },
-    /// Nobody here or below reads standard input any more, unless a switch brings somebody back.
+    /// No rank here or in the descendants reads standard input, unless a switch selects a reader.
     StdinUnwanted {
-        /// How many switches I was told of before.
+        /// The number of switches that the sender had received.
         switches: u32,
     },
-    /// I live.
+    /// The sender lives.
     Pulse,
 }
 
 impl Up {
-    /// Cuts texts that came from programs or the system to [`MAX_TEXT`] bytes, so that the word fits a
+    /// Cuts texts from programs and the system to [`MAX_TEXT`] bytes, so that the message fits a
     /// frame.
     pub fn shorten(&mut self) {
         match self {
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn control_is_before_fences_and_those_before_output() {
+    fn control_precedes_fences_and_fences_precede_output() {
         assert!(TreeKind::Control.class() < TreeKind::Keys.class());
         assert!(TreeKind::Fence.class() < TreeKind::Output(Stream::Err).class());
         assert!(TreeKind::Output(Stream::Err).class() < TreeKind::Output(Stream::Out).class());

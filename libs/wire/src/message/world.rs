@@ -1,17 +1,17 @@
-//! What managers must know of a world that a job spawns: on its way up as its spawner asks for it, on its
-//! way down to those who start it. It is bytes and may be long, so it travels in pieces.
+//! The description of a spawned world. It travels up with the spawner's request, and down to the
+//! managers that start the world. It is bytes and may be long, so it travels in pieces.
 
 use crate::Rank;
 use crate::job::{Bytes, MAX_SPEC};
 
-/// Most bytes of one piece, so that what is urgent is not held up.
+/// Most bytes of one piece, so that urgent frames are not delayed.
 const MAX_PIECE: usize = 32 * 1024;
 
-/// Most bytes of all pieces that are gathered at a time.
+/// Most bytes of all pieces that are collected at a time.
 pub const MAX_GATHERED: usize = 2 * MAX_SPEC;
 
-/// Cuts `bytes` into the payloads of frames: of a request they bear its spawner, of an order the first
-/// rank of the world.
+/// Cuts `bytes` into the payloads of frames. `of` is the spawner for a request, and the first rank
+/// of the world for an order.
 pub fn pieces(of: Rank, bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let count = bytes.len().div_ceil(MAX_PIECE).max(1);
     (0..count).map(move |at| {
@@ -23,19 +23,19 @@ pub fn pieces(of: Rank, bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// A piece as it came.
+/// A received piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorldPiece<'a> {
-    /// Of which request or order.
+    /// The rank that identifies the request or order: see [`pieces`].
     pub of: Rank,
     /// Whether it is the last one.
     pub last: bool,
-    /// What it holds.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
 impl<'a> WorldPiece<'a> {
-    /// Reads a payload; `None` if it is none.
+    /// Reads a payload; `None` if it is not a piece.
     pub fn read(payload: &'a [u8]) -> Option<Self> {
         let (of, rest) = payload.split_first_chunk::<4>()?;
         let (last, bytes) = rest.split_first()?;
@@ -43,13 +43,13 @@ impl<'a> WorldPiece<'a> {
     }
 }
 
-/// Pieces gathered until they are whole.
+/// Collects pieces until they are complete.
 #[derive(Debug, Default)]
 pub struct Gathering(std::collections::BTreeMap<Rank, Bytes>);
 
 impl Gathering {
-    /// Takes a piece; all of it, if it was the last one. What is too much, and what belongs to it, is
-    /// forgotten: `Err`.
+    /// Adds a piece; returns all bytes after the last piece. If the bound is exceeded, all pieces
+    /// of that request or order are discarded.
     ///
     /// # Errors
     /// More than [`MAX_GATHERED`] bytes would have to be kept.
@@ -64,7 +64,7 @@ impl Gathering {
     }
 }
 
-/// Too much that is not whole yet.
+/// The incomplete descriptions exceed the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more of worlds to come than can be kept")]
 pub struct TooMuch;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_cut_is_whole_again_also_with_others_in_between() {
+    fn pieces_are_joined_even_when_interleaved_with_others() {
         let (long, short) = (vec![7; MAX_PIECE * 2 + 1], b"short".to_vec());
         let mut gathering = Gathering::default();
         let mut done = Vec::new();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_and_forgotten() {
+    fn pieces_beyond_the_bound_are_refused_and_discarded() {
         let mut gathering = Gathering::default();
         let bytes = vec![0; MAX_PIECE];
         let piece = WorldPiece { of: Rank(0), last: false, bytes: &bytes };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_piece_of_nothing() {
+    fn an_empty_description_is_one_empty_piece() {
         let empty: Vec<_> = pieces(Rank(9), b"").collect();
         let piece = WorldPiece::read(&empty[0]).unwrap();
         assert_eq!(piece, WorldPiece { of: Rank(9), last: true, bytes: b"" });

@@ -1,8 +1,8 @@
-//! Keys of published names: a name that was published with a key is found with that key alone.
+//! Keys of published names: a name published with a key is found only with that key.
 //!
-//! The words that somebody chose stay in the manager that read them. What it tells its daemon is a
-//! [`NameKey`], made of the words and the name; what all members hold is a [`Lock`]: a salt, and what
-//! the key makes of it. Who can read sheets may still try words, so words should be hard to guess.
+//! The passphrase stays in the manager that read it. The manager sends its daemon a [`NameKey`],
+//! derived from the passphrase and the name. All members hold a [`Lock`]: a salt and a MAC by the
+//! key. A reader of sheets can still try passphrases, so a passphrase should be hard to guess.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::hex;
 
-/// Bytes of the salt of a lock, which are random.
+/// Bytes of the random salt of a lock.
 pub const SALT: usize = 16;
 
 const MAC: usize = 32;
@@ -20,12 +20,12 @@ const MAC: usize = 32;
 /// Separates this use of HMAC from every other.
 const LABEL: &[u8] = b"mpd1 name\0";
 
-/// What opens the lock of one name; compared in constant time, and shown to nobody.
+/// The key of one name. Comparison takes constant time; `Debug` does not print it.
 #[derive(Clone)]
 pub struct NameKey(Zeroizing<[u8; MAC]>);
 
 impl NameKey {
-    /// The key that these words are for a name.
+    /// The key of a name and a passphrase.
     pub fn new(name: &str, words: &[u8]) -> Self {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, words));
         context.update(LABEL);
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for NameKey {
     }
 }
 
-/// What the key of a published name is tried on. On the wire 96 hexadecimal digits.
+/// The verifier of a published name's key. On the wire 96 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lock([u8; Self::BYTES]);
 
@@ -84,7 +84,7 @@ impl Lock {
         Self(lock)
     }
 
-    /// Whether it is the lock of that key.
+    /// Whether this is the lock of `key`.
     pub fn opens_with(&self, key: &NameKey) -> bool {
         let (salt, mac) = self.0.split_at(SALT);
         hmac::verify(&key.hmac(), salt, mac).is_ok()
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_opens_with_the_words_and_the_name_that_it_was_made_for() {
+    fn a_lock_opens_only_with_its_own_passphrase_and_name() {
         let key = NameKey::new("ocean", b"deep");
         let lock = Lock::new([7; SALT], &key);
         assert!(lock.opens_with(&key));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_locks_read_back_and_do_not_show_themselves() {
+    fn keys_and_locks_read_back_and_are_not_printed() {
         let key = NameKey::new("ocean", b"deep");
         let lock = Lock::new([0xa5; SALT], &key);
         let (key_text, lock_text) =
@@ -157,9 +157,9 @@ mod tests {
         }
     }
 
-    /// HMAC-SHA256 as another implementation computes it.
+    /// The values are the HMAC-SHA256 of another implementation.
     #[test]
-    fn keys_and_locks_are_what_the_protocol_says() {
+    fn keys_and_locks_are_as_the_protocol_defines() {
         let key = NameKey::new("ocean", b"deep");
         assert_eq!(hex::encode(&key.0[..]), KEY);
         assert_eq!(hex::encode(&Lock::new([0; SALT], &key).0[SALT..]), MAC_OF_ZEROS);

@@ -1,7 +1,8 @@
-//! Published names on the wire: what each daemon has published for the jobs it serves.
+//! Published names on the wire: the names that a daemon has published for its jobs.
 //!
-//! All names of one daemon stand on one [`Sheet`], which its owner alone changes and whose versions it counts. A
-//! sheet belongs to one life of its owner. The ring decides which of two claims of one name counts.
+//! All names of one daemon are on one [`Sheet`]. Only its owner changes the sheet and counts its
+//! versions. A sheet belongs to one instance of its owner. The ring decides between two claims to
+//! one name.
 
 mod lock;
 
@@ -14,17 +15,18 @@ use crate::{DaemonName, Instance, JobId};
 
 /// Most bytes in a published name.
 pub const MAX_NAME: usize = 256;
-/// Most bytes in what a name stands for: a port with its zero fits the `MPI_MAX_PORT_NAME` of MPI programs.
+/// Most bytes in the value of a name: a port with its terminating zero fits the `MPI_MAX_PORT_NAME`
+/// of MPI programs.
 pub const MAX_VALUE: usize = 255;
 /// Most names that one daemon publishes.
 pub const MAX_CLAIMS: usize = 512;
-/// Most names that one job publishes through a daemon: others are to have room beside it.
+/// Most names that one job publishes through a daemon, so that other jobs have room.
 pub const MAX_CLAIMS_OF_JOB: usize = 128;
-/// Most bytes of these, counted as on a sheet.
+/// Most bytes of the names of one job, counted as on a sheet.
 const MAX_BYTES_OF_JOB: usize = MAX_SHEET / 2;
-/// Most bytes on one sheet, its words counted: JSON makes up to six of one, and a frame holds them.
+/// Most bytes of text on one sheet. JSON writes one byte as up to six; the result fits a frame.
 pub const MAX_SHEET: usize = 96 * 1024;
-/// What a job hears that has its share.
+/// The error for a job that has used its share.
 pub const TOO_MANY_OF_JOB: &str = "the job has its share of names here already, 128 or 48 KiB";
 
 /// A name that a job has published.
@@ -33,17 +35,17 @@ pub const TOO_MANY_OF_JOB: &str = "the job has its share of names here already, 
 pub struct Claim {
     /// The name, 1 to [`MAX_NAME`] bytes.
     pub name: String,
-    /// What it stands for, at most [`MAX_VALUE`] bytes.
+    /// The value, at most [`MAX_VALUE`] bytes.
     pub value: String,
-    /// The job it vanishes with.
+    /// The job that published it. The claim ends with the job.
     pub job: JobId,
-    /// What the key of whoever asks is tried on; without one it is found without a key.
+    /// The verifier of the key. Without a lock the name is found without a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Lock>,
 }
 
 impl Claim {
-    /// What is wrong with it, if anything.
+    /// Why the claim is invalid, if it is.
     pub const fn problem(&self) -> Option<&'static str> {
         if self.name.is_empty() {
             Some("the name is empty")
@@ -56,8 +58,8 @@ impl Claim {
         }
     }
 
-    /// Whether who asks with that key, or without any, finds it. Who has a key finds nothing that
-    /// was published without one: anybody could have published that.
+    /// Whether a lookup with this key, or without a key, finds the claim. A lookup with a key does
+    /// not find a claim without a lock: any job could have published that.
     pub fn opens_with(&self, key: Option<&NameKey>) -> bool {
         match (&self.lock, key) {
             (None, None) => true,
@@ -66,7 +68,7 @@ impl Claim {
         }
     }
 
-    /// Whether its job has room for it beside what it has published already, which is among `others`.
+    /// Whether the claim fits the share of its job, given the published claims `others`.
     pub fn is_within_share<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> bool {
         let others = others.into_iter().filter(|other| other.job == self.job);
         let (count, bytes) =
@@ -75,51 +77,51 @@ impl Claim {
     }
 
     fn bytes(&self) -> usize {
-        // Digits are never written as six bytes, so half of them count.
+        // Hexadecimal digits are never escaped as six bytes, so half of them count.
         let lock = self.lock.as_ref().map_or(0, |_| Lock::BYTES);
         self.name.len() + self.value.len() + String::from(self.job.clone()).len() + lock
     }
 }
 
-/// Everything that one life of a daemon has published.
+/// All names that one instance of a daemon has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
-    /// Whose.
+    /// The daemon.
     pub owner: DaemonName,
-    /// Which life of it.
+    /// Its instance.
     pub instance: Instance,
-    /// Counted up by the owner with every change.
+    /// The owner increases it with every change.
     pub version: u64,
-    /// In order of the names, each once; at most [`MAX_CLAIMS`], of [`MAX_SHEET`] bytes in all.
+    /// Sorted by name, each name once; at most [`MAX_CLAIMS`] with [`MAX_SHEET`] bytes in all.
     pub claims: Vec<Claim>,
 }
 
 impl Sheet {
-    /// The first, empty sheet of that life.
+    /// The first, empty sheet of an instance.
     pub const fn new(owner: DaemonName, instance: Instance) -> Self {
         Self { owner, instance, version: 0, claims: Vec::new() }
     }
 
-    /// Where the claim of that name stands, or belongs.
+    /// The index of the claim to `name`.
     ///
     /// # Errors
-    /// The place where it belongs.
+    /// The index at which such a claim belongs.
     pub fn place(&self, name: &str) -> Result<usize, usize> {
         self.claims.binary_search_by(|claim| claim.name.as_str().cmp(name))
     }
 
-    /// The claim of that name.
+    /// The claim to `name`.
     pub fn claim(&self, name: &str) -> Option<&Claim> {
         self.place(name).ok().map(|at| &self.claims[at])
     }
 
-    /// Bytes of its words.
+    /// Bytes of its text.
     pub fn bytes(&self) -> usize {
         self.claims.iter().map(Claim::bytes).sum()
     }
 
-    /// Whether it is within the bounds, in order, and can be counted on.
+    /// Whether the sheet is sorted and within the bounds.
     pub fn is_sound(&self) -> bool {
         let sorted = self.claims.windows(2).all(|two| two[0].name < two[1].name);
         let sound = self.claims.iter().all(|claim| claim.problem().is_none());
@@ -127,7 +129,7 @@ impl Sheet {
         few && sorted && sound && self.version < u64::MAX / 2
     }
 
-    /// 64 bits of its content; the digest of all sheets is the sum of these.
+    /// 64 bits of digest. The digest of all sheets is the sum of these.
     pub fn digest(&self) -> u64 {
         let mut sum = Fnv::default();
         sum.add(self.owner.as_str().as_bytes());
