@@ -1,7 +1,8 @@
-//! The first message of a handshake (M1), and the answer that another version gets.
+//! The first message of a handshake (M1), and the answer to another version.
 //!
-//! Both have fixed sizes, and both keep their outline in every version to come: length, magic, version,
-//! purpose, peer and MAC of a hello; length, magic, version, text and MAC of a refusal.
+//! Both have fixed sizes, and every later version keeps their outline. For a hello the outline is
+//! length, magic, version, purpose, peer and MAC; for a refusal length, magic, version, text and
+//! MAC.
 
 use std::fmt;
 
@@ -15,15 +16,15 @@ pub const ANSWER: usize = 112;
 /// Bytes of M3, initiator to responder.
 pub const PROOF: usize = 32;
 
-/// The one version that is spoken.
+/// The only supported version.
 pub const VERSION: u8 = 1;
 
-/// Which process, in which of its lives: 16 random bytes made when it starts, never zero.
+/// One run of a process: 16 random bytes made at its start, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance([u8; 16]);
 
 impl Instance {
-    /// The instance of these random bytes; `None` for zero, which means "whoever" on the wire.
+    /// The instance of these random bytes; `None` for zero, which means "any" on the wire.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
@@ -35,7 +36,7 @@ impl Instance {
 }
 
 impl fmt::Display for Instance {
-    /// The first eight digits, enough to tell instances apart in a log.
+    /// The first eight digits, enough to distinguish instances in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -47,18 +48,18 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A link between ring neighbours.
     Ring,
-    /// A newcomer asks its entry to be taken in.
+    /// A newcomer asks its entry for admission to the ring.
     Join,
     /// A shortcut across the ring.
     Chord,
     /// A link between two managers of one job; the only purpose under the key of a job.
     JobLink,
-    /// A look whether a daemon is there.
+    /// A check whether a daemon is present.
     Probe,
 }
 
@@ -85,27 +86,27 @@ impl Purpose {
     }
 }
 
-/// What tells one first message from all others: the beginning of its MAC.
+/// Identifies a first message: the beginning of its MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark([u8; 16]);
 
 impl Mark {
-    /// That of a message that ends with this MAC.
+    /// The mark of a message that ends with this MAC.
     pub fn of(hello: &[u8]) -> Self {
         let mac = &hello[hello.len() - 32..];
         Self(mac[..16].try_into().expect("16 of 32 bytes"))
     }
 }
 
-/// M1, whole and as it was received or will be sent. What it claims is proven by [`Hello::opens`].
+/// M1, whole. [`Hello::opens`] proves its claims.
 pub(super) struct Hello([u8; HELLO]);
 
-/// What stands in a hello of this version.
+/// The fields of a hello of this version.
 #[derive(Debug)]
 pub(super) struct Claims {
     pub(super) purpose: Purpose,
     pub(super) from: Instance,
-    /// Whom the sender expects; `None` if it knows an address only.
+    /// The instance that the sender expects; `None` if it knows an address only.
     pub(super) to: Option<Instance>,
 }
 
@@ -139,8 +140,8 @@ impl Hello {
         &self.0
     }
 
-    /// The manager it asks for, if it is a job link. Read before any proof, and fit for one thing
-    /// only: to choose the key to check it with.
+    /// The manager that it requests, if it is a job link. This field is not yet proven. It serves
+    /// only to choose the key for the check.
     pub(super) fn wanted_manager(&self) -> Option<Instance> {
         let job_link = self.0[PURPOSE_AT] == Purpose::JobLink.code();
         job_link.then(|| instance(&self.0[TO_AT])).flatten()
@@ -152,7 +153,7 @@ impl Hello {
         keys.accept().find(|key| schedule::verify(&key.root().hello, body, mac))
     }
 
-    /// What a proven hello says.
+    /// The claims of a proven hello.
     pub(super) fn claims(&self) -> Result<Claims, Unfit> {
         if self.0[MAGIC_AT] != MAGIC {
             return Err(Unfit::Malformed);
@@ -176,7 +177,7 @@ impl Hello {
     }
 }
 
-/// M2 without its proof: what the responder brings.
+/// M2 without its proof: the responder's contribution.
 pub(super) fn answer_body(from: Instance, nonce: &Tag, ephemeral: &Tag) -> [u8; ANSWER - PROOF] {
     let mut bytes = [0; ANSWER - PROOF];
     bytes[..16].copy_from_slice(&from.0);
@@ -190,7 +191,7 @@ pub(super) fn read_answer(answer: &[u8; ANSWER]) -> (Option<Instance>, &[u8]) {
     (instance(&answer[..16]), &answer[ANSWER_EPHEMERAL_AT])
 }
 
-/// What a holder of the key is told who speaks another version, instead of M2.
+/// The answer to a holder of the key with another version, instead of M2.
 pub(super) fn refusal(key: &Key, hello: &Hello, text: &str) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     bytes[MAGIC_AT].copy_from_slice(&REFUSAL_MAGIC);
@@ -203,8 +204,8 @@ pub(super) fn refusal(key: &Key, hello: &Hello, text: &str) -> [u8; ANSWER] {
     bytes
 }
 
-/// The version and text of a refusal of this very hello; `None` if `answer` is not one. The text is
-/// made printable.
+/// The version and text of a refusal of this hello; `None` if `answer` is not one. Unprintable
+/// characters of the text are replaced.
 pub(super) fn read_refusal(
     key: &Key,
     hello: &Hello,

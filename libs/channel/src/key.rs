@@ -1,7 +1,8 @@
-//! The key that two sides share: of a ring, or of a job.
+//! The key that two sides share: that of a ring, or of a job.
 //!
-//! A [`Key`] is 32 random bytes and what the channel derives from them. It never prints itself; to
-//! compare keys by eye there is its [`KeyId`]. Clones share one copy, wiped with the last of them.
+//! A [`Key`] is 32 random bytes and the secrets that the channel derives from them. `Debug` does
+//! not print it; people compare keys by [`KeyId`]. Clones share one copy, which is wiped when the
+//! last clone is dropped.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,11 +16,11 @@ use mpd_wire::job::{JobKey, KEY_LENGTH};
 
 use super::schedule::{Root, Secret};
 
-/// A secret word with fewer characters is refused: words of people are guessed offline, from one
-/// recorded handshake.
+/// A shorter secret word is refused. An attacker with one recorded handshake can guess passwords
+/// offline.
 pub const MIN_SECRET_WORD: usize = 16;
 
-/// A key shared by all who may speak to each other.
+/// A key shared by all peers that may communicate.
 #[derive(Clone)]
 pub struct Key(Arc<Secrets>);
 
@@ -28,7 +29,7 @@ struct Secrets {
     root: Root,
 }
 
-/// The system has no randomness to give.
+/// The system provides no random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
@@ -40,7 +41,7 @@ pub struct NoRandomness;
      longer word is a random key: remove the word, and mpdboot makes a key file"
 )]
 pub struct WeakSecretWord {
-    /// How many characters it has.
+    /// Its number of characters.
     pub length: usize,
 }
 
@@ -65,8 +66,8 @@ impl Key {
         Ok(Self::from_secret(raw))
     }
 
-    /// The key of an old `MPD_SECRETWORD`: PBKDF2-HMAC-SHA256 with a fixed salt, since all hosts of a
-    /// ring have nothing in common but the word. Takes about a tenth of a second, on purpose.
+    /// The key of an old `MPD_SECRETWORD`: PBKDF2-HMAC-SHA256. The salt is fixed, since the hosts
+    /// of a ring share only the word. Takes about a tenth of a second, to slow down guessing.
     ///
     /// # Errors
     /// [`WeakSecretWord`] below [`MIN_SECRET_WORD`] characters.
@@ -81,12 +82,12 @@ impl Key {
         Ok(Self::from_secret(raw))
     }
 
-    /// The bytes themselves, to be sent to a host over a channel or over ssh.
+    /// The bytes, for transfer to a host over a channel or over ssh.
     pub fn expose(&self) -> &[u8; KEY_LENGTH] {
         &self.0.raw
     }
 
-    /// What people compare.
+    /// A short id, for comparison by people.
     pub fn id(&self) -> KeyId {
         KeyId(self.0.root.id)
     }
@@ -108,7 +109,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Eight hexadecimal digits that tell keys apart and say nothing about them.
+/// Eight hexadecimal digits that distinguish keys and do not reveal them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyId([u8; 4]);
 
@@ -118,8 +119,8 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// The keys of one side: one to connect with, and while keys are being changed a second one that is
-/// accepted too.
+/// The keys of one side: one to connect with, and a second accepted one while keys are being
+/// changed.
 #[derive(Clone, Debug)]
 pub struct Keys {
     connect: Key,
@@ -151,7 +152,7 @@ impl From<Key> for Keys {
 
 const WORD_SALT: &[u8] = b"mpd1 secretword";
 
-/// What OWASP advised in 2023 for PBKDF2-HMAC-SHA256.
+/// The OWASP recommendation of 2023 for PBKDF2-HMAC-SHA256.
 const WORD_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_prints_its_id_and_nothing_else() {
+    fn a_key_prints_only_its_id() {
         let key = Key::from_bytes([0xa5; 32]);
         assert_eq!(format!("{key:?}"), format!("Key({})", key.id()));
         assert_eq!(key.id().to_string().len(), 8);

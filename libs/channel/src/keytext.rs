@@ -6,8 +6,8 @@
 //! 64 more: another key that is accepted too, while keys are being changed
 //! ```
 //!
-//! Empty lines and lines that begin with `#` do not count. Errors never repeat the text: it may be
-//! a key. Reading and writing the file is not done here.
+//! Empty lines and lines that begin with `#` are ignored. Errors never repeat the text, since it
+//! may be a key. This module does not read or write files.
 
 use std::fmt::Write as _;
 
@@ -19,61 +19,61 @@ use super::key::{Key, Keys};
 use super::schedule::Secret;
 use mpd_wire::is_daemon_name;
 
-/// What a key file says.
+/// The content of a key file.
 #[derive(Clone, Debug)]
 pub struct KeyText {
     ring: String,
     keys: Keys,
 }
 
-/// The text is not that of a key file. Lines count from 1.
+/// The text is not that of a key file. Lines are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKeyText {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     #[error("it is not text")]
     NotText,
     /// The first line does not name the ring.
     #[error("line {line} is not 'ring NAME'")]
     Name {
-        /// Where.
+        /// The line.
         line: usize,
     },
-    /// No key follows.
+    /// No key follows the name.
     #[error("no key follows the name of the ring")]
     NoKey,
     /// More than two keys.
     #[error("line {line}: it holds more than two keys")]
     TooManyKeys {
-        /// Where the third one is.
+        /// The line of the third key.
         line: usize,
     },
     /// A line has other characters than hexadecimal digits.
     #[error("line {line} is not a key of hexadecimal digits")]
     NotHex {
-        /// Where.
+        /// The line.
         line: usize,
     },
-    /// A key has not 64 digits.
+    /// A key does not have 64 digits.
     #[error("the key in line {line} has {bits} bits, 256 are needed")]
     Length {
-        /// Where.
+        /// The line.
         line: usize,
-        /// How many it has.
+        /// The number of bits.
         bits: usize,
     },
-    /// All bytes of a key are the same one: a placeholder.
+    /// All bytes of a key are equal: a placeholder.
     #[error("the key in line {line} is not random")]
     Constant {
-        /// Where.
+        /// The line.
         line: usize,
     },
 }
 
 impl KeyText {
-    /// A file for the ring of this name, or `None` if no ring can be called so.
+    /// A file for the ring of this name; `None` if the name is invalid.
     pub fn new(ring: &str, keys: Keys) -> Option<Self> {
         is_daemon_name(ring).then(|| Self { ring: ring.to_owned(), keys })
     }
@@ -112,10 +112,10 @@ impl KeyText {
 
     /// The text that [`KeyText::parse`] reads, wiped when dropped.
     pub fn to_text(&self) -> Zeroizing<String> {
-        // Large enough from the start: growing would leave copies behind.
+        // Large enough from the start: a reallocation would leave a copy of the key in memory.
         let capacity = "ring \n".len() + self.ring.len() + 2 * (2 * KEY_LENGTH + 1);
         let mut text = Zeroizing::new(String::with_capacity(capacity));
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "ring {}", self.ring);
         for key in self.keys.accept() {
             for byte in key.expose() {
@@ -155,8 +155,9 @@ fn parse_key(line: usize, digits: &str) -> Result<Key, InvalidKeyText> {
     Ok(Key::from_secret(raw))
 }
 
-/// The secret word in the text of an old `.mpd.conf`, read as the original did: `KEY=VALUE` lines,
-/// `#` begins a comment anywhere, `secretword` is another name of `MPD_SECRETWORD`, the last counts.
+/// The secret word in the text of an old `.mpd.conf`, by the rules of the original. Lines are
+/// `KEY=VALUE`, and `#` begins a comment anywhere. `secretword` is another name of
+/// `MPD_SECRETWORD`. The last line counts.
 pub fn secret_word(conf: &str) -> Option<&str> {
     conf.lines()
         .filter_map(|line| line.split('#').next()?.split_once('='))
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line_and_without_its_text() {
+    fn an_error_names_the_line_and_does_not_repeat_its_text() {
         use InvalidKeyText as E;
         let cases = [
             (String::new(), E::Empty),
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_word_is_found_as_the_original_found_it() {
+    fn the_secret_word_is_found_by_the_rules_of_the_original() {
         assert_eq!(secret_word("MPD_SECRETWORD=abc # mine\n"), Some("abc"));
         assert_eq!(secret_word("#MPD_SECRETWORD=abc\nsecretword = d\n"), Some("d"));
         assert_eq!(secret_word("MPD_SECRETWORD=\nMPD_NCPUS=2\n"), None);

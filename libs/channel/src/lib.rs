@@ -1,9 +1,10 @@
-//! The authenticated channel: what every TCP connection of the suite begins with and speaks.
+//! The authenticated channel of every TCP connection of the suite.
 //!
-//! A handshake of three messages proves to both sides that the other holds the same key, and gives
-//! each direction a fresh key for its frames. There is no plaintext mode, nothing is negotiated, and
-//! a stranger gets no byte. PROTOCOL.md specifies every byte, `tests/vectors/channel.txt` has test
-//! vectors, and a second implementation written from that text lives in `tests/channel/naive.rs`.
+//! A handshake of three messages proves to both sides that the other holds the same key. It gives
+//! each direction a fresh key for its frames. There is no plaintext mode and no negotiation. A peer
+//! without the key receives no byte. PROTOCOL.md specifies every byte, and
+//! `tests/vectors/channel.txt` has test vectors. `tests/channel/naive.rs` is a second
+//! implementation, written from that text.
 //!
 //! | module | subject |
 //! |---|---|
@@ -11,16 +12,17 @@
 //! | [`keytext`] | the text of a key file |
 //! | [`hello`] | the first message: instances and purposes; the refusal of another version |
 //! | [`handshake`] | the machines of both sides |
-//! | [`repeats`] | first messages that were answered once |
+//! | [`repeats`] | first messages that were already answered |
 //! | [`seal`] | frames: sealing, opening, the end of a stream |
 //!
-//! What is protected is what two holders of one key say to each other. Holders can pose as one
-//! another, and traffic analysis is out of scope. `ring` does not wipe its own copies of keys, so a
-//! process that holds keys should not be dumpable.
+//! The channel protects the messages between two holders of one key. A holder can impersonate
+//! another holder, and traffic analysis is out of scope. The library `ring` does not wipe its own
+//! copies of keys. Therefore a process that holds keys should not be dumpable.
 //!
-//! **Users.** `mpd-io`, which drives it over sockets; `mpdboot`, which makes keys and key files.
+//! **Users.** `mpd-io`, which drives the channel over sockets, and `mpdboot`, which makes keys and
+//! key files.
 //!
-//! **Must not know.** What is said in the frames, sockets, and files. Randomness comes in as a value.
+//! **Must not know.** The content of frames, sockets, and files. Randomness comes in as a value.
 #![forbid(unsafe_code)]
 
 pub mod handshake;

@@ -1,13 +1,14 @@
-//! First messages that were answered once, in bounded memory: a recording is not answered again.
+//! The first messages that a daemon has answered, in bounded memory: a replayed message is refused.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::hello::Mark;
 
-/// So many first messages of holders of the key are remembered; the oldest is forgotten first.
+/// The number of first messages that are remembered, all from holders of the key. The oldest is
+/// forgotten first.
 pub const MAX_HELLOS: usize = 16 * 1024;
 
-/// The first messages that a daemon answered in this life.
+/// The first messages that a daemon has answered since its start.
 #[derive(Debug, Default)]
 pub struct Repeats {
     seen: BTreeSet<Mark>,
@@ -15,7 +16,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Whether this first message is new. It is not the next time.
+    /// Whether this first message is new; remembers it.
     pub fn is_new(&mut self, mark: Mark) -> bool {
         if !self.seen.insert(mark) {
             return false;

@@ -1,6 +1,6 @@
-//! Every derivation of the channel: from a key and an agreement to what is compared and sealed with.
+//! The key schedule of the channel: all derivations from a key and an agreement.
 //!
-//! HKDF and HMAC over SHA-256 with the labels of PROTOCOL.md. Nothing here decides anything.
+//! HKDF and HMAC over SHA-256 with the labels of PROTOCOL.md. This module makes no decisions.
 
 use crypto::{digest, hkdf, hmac};
 use zeroize::Zeroizing;
@@ -13,7 +13,7 @@ pub(super) type Tag = [u8; 32];
 
 const SALT: &[u8] = b"mpd1";
 
-/// What is derived once from a key; the key itself is used for nothing else.
+/// The secrets derived once from a key. The key itself has no other use.
 pub(super) struct Root {
     pub(super) hello: Secret,
     pub(super) refuse: Secret,
@@ -34,14 +34,14 @@ impl Root {
     }
 }
 
-/// What both sides derive from the pre-shared secret, the agreement and the transcript.
+/// The secrets that both sides derive from the pre-shared secret, the agreement and the transcript.
 pub(super) struct Session {
     transcript: Tag,
     responder_proof: Secret,
     initiator_proof: Secret,
-    /// Seals what the initiator sends.
+    /// Seals the initiator's frames.
     pub(super) initiator_key: Secret,
-    /// Seals what the responder sends.
+    /// Seals the responder's frames.
     pub(super) responder_key: Secret,
 }
 
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// What the responder shows to prove the key.
+    /// The responder's proof of the key.
     pub(super) fn prove_as_responder(&self) -> Tag {
         mac(&self.responder_proof, &self.transcript)
     }
@@ -67,7 +67,7 @@ impl Session {
         verify(&self.responder_proof, &self.transcript, proof)
     }
 
-    /// What the initiator shows to prove the key, after the responder's proof.
+    /// The initiator's proof of the key, after the responder's proof.
     pub(super) fn prove_as_initiator(&self, responder: &Tag) -> Tag {
         mac(&self.initiator_proof, &join(&self.transcript, responder))
     }
@@ -77,7 +77,7 @@ impl Session {
     }
 }
 
-/// The key that follows `key` in one direction.
+/// The successor of `key` in one direction.
 pub(super) fn next_key(key: &Secret) -> Secret {
     expand(&hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &key[..]), &[b"mpd1 next"])
 }

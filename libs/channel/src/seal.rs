@@ -1,9 +1,9 @@
-//! Frames of an open channel: sealed, counted, and ended by a last word.
+//! Frames of an open channel: encrypted, counted, and ended by a final frame.
 //!
-//! A frame is `length u32 | ciphertext | tag[16]`, AES-256-GCM, where the length counts the ciphertext
-//! and is authenticated. The nonce is the number of the frame in its direction, which is never sent, so
-//! that no frame can be left out, repeated or moved. A frame of length 0 is "bye": a stream that ends
-//! without it was cut. What the frames hold is not known here. Any failure is final.
+//! A frame is `length u32 | ciphertext | tag[16]`, AES-256-GCM. The length counts the ciphertext
+//! and is authenticated. The nonce is the number of the frame in its direction and is not sent. So
+//! a left out, repeated or moved frame is detected. A frame of length 0 is "bye": a stream that
+//! ends without it was cut. The content of frames is unknown here. Any failure is final.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use super::schedule::{Secret, next_key};
 /// Most bytes in one frame.
 pub const MAX_FRAME: usize = 1 << 20;
 
-/// What a frame adds to its bytes.
+/// The number of bytes that a frame adds to its content.
 pub const OVERHEAD: usize = HEADER + TAG;
 
-/// Frames under one key. GCM is comfortable with 2^24.5 frames of full size; this stays far below, and
-/// costs a microsecond each time.
+/// Frames under one key. GCM is safe for 2^24.5 frames of full size; this is far below. A new key
+/// takes a microsecond.
 pub const REKEY_AFTER: u64 = 1 << 20;
 
 /// Seals frames of one direction.
@@ -29,8 +29,8 @@ impl Sealer {
         Self(Direction::new(key))
     }
 
-    /// Appends to `out` one frame that holds `parts`, one behind the other. No bytes at all, or more
-    /// than [`MAX_FRAME`], are the caller's bug.
+    /// Appends to `out` one frame that holds the concatenated `parts`. The caller ensures that they
+    /// have at least one byte and at most [`MAX_FRAME`].
     ///
     /// # Errors
     /// [`Exhausted`], after 2^63 frames.
@@ -71,18 +71,19 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// The direction has sealed as many frames as it may.
+/// The direction has sealed the maximum number of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the channel is used up")]
 pub struct Exhausted;
 
-/// What a peer, or somebody between, did to the frames. The connection is to be closed without a word.
+/// The frames are invalid because of the peer or an attacker in between. The owner closes the
+/// connection without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
-    /// The length is beyond [`MAX_FRAME`].
+    /// The length is greater than [`MAX_FRAME`].
     #[error("frame length {0} is out of bounds")]
     Length(u32),
-    /// The frame is not the one that the peer sealed as its next one.
+    /// The frame is not the next one that the peer sealed.
     #[error("a frame was changed, left out or repeated")]
     Forged,
     /// Bytes follow the last frame.
@@ -91,17 +92,17 @@ pub enum ChannelError {
     /// The stream ended without the last frame.
     #[error("the connection was cut")]
     Truncated,
-    /// More frames than a direction may have.
+    /// The direction has had the maximum number of frames.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
 }
 
-/// What was in a frame.
+/// The content of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
-    /// What the peer sealed; never empty.
+    /// The peer's bytes; never empty.
     Frame(&'a [u8]),
-    /// The peer's last word: the stream ends here as it should.
+    /// The peer's final frame: the stream ends properly here.
     Bye,
 }
 
@@ -125,8 +126,8 @@ impl Opener {
         Self { direction: Direction::new(key), buffer: Vec::new(), start: 0, end: End::Open }
     }
 
-    /// Adds bytes as they came. Call [`Opener::next_frame`] until it has none before the next call: what
-    /// is held is then at most one frame and these bytes.
+    /// Adds received bytes. Call [`Opener::next_frame`] until it returns `None` before the next
+    /// call. The opener then holds at most one frame and these bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if matches!(self.end, End::Failed(_)) {
             return;
@@ -142,10 +143,10 @@ impl Opener {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if it is there.
+    /// The next whole frame; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`ChannelError`]; every later call says the same.
+    /// [`ChannelError`]; every later call returns the same error.
     pub fn next_frame(&mut self) -> Result<Option<Opened<'_>>, ChannelError> {
         match self.end {
             End::Open => {}
@@ -180,10 +181,11 @@ impl Opener {
         Ok(Some(Opened::Frame(&self.buffer[from..from + length])))
     }
 
-    /// The stream ended, and all frames were taken.
+    /// Reports the end of the stream, after all frames were taken.
     ///
     /// # Errors
-    /// [`ChannelError::Truncated`] unless the last frame was "bye"; what failed before, if anything.
+    /// [`ChannelError::Truncated`] unless the last frame was "bye"; an earlier error, if there was
+    /// one.
     pub fn peer_closed(&mut self) -> Result<(), ChannelError> {
         match self.end {
             End::Bye if self.start == self.buffer.len() => Ok(()),
@@ -207,7 +209,7 @@ impl fmt::Debug for Opener {
     }
 }
 
-/// The key of one direction and the number of its next frame, kept together so that no nonce is ever
+/// The key of one direction and the number of its next frame, kept together so that no nonce is
 /// used twice.
 struct Direction {
     secret: Secret,
@@ -240,10 +242,10 @@ fn cipher(secret: &Secret) -> LessSafeKey {
 const HEADER: usize = 4;
 const TAG: usize = 16;
 
-/// The counter never wraps. One more is left for "bye".
+/// The counter never wraps. One more number is left for "bye".
 const MAX_FRAMES: u64 = 1 << 63;
 
-/// Room that an idle channel keeps.
+/// Capacity that an idle channel keeps.
 const RETAINED: usize = 4 * 1024;
 
 #[cfg(test)]
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_used_up_direction_says_so_and_can_still_say_bye() {
+    fn an_exhausted_direction_reports_that_and_can_still_send_bye() {
         let mut sealer = Sealer::new(Zeroizing::new([7; 32]));
         let mut opener = Opener::new(Zeroizing::new([7; 32]));
         sealer.0.count = MAX_FRAMES - 1;
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_channel_gives_back_the_room_of_a_large_frame() {
+    fn an_idle_channel_frees_the_memory_of_a_large_frame() {
         let mut sealer = Sealer::new(Zeroizing::new([7; 32]));
         let mut opener = Opener::new(Zeroizing::new([7; 32]));
         let mut out = Vec::new();
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_channel_keeps_nothing_that_comes_later() {
+    fn a_failed_channel_discards_later_bytes() {
         let mut opener = Opener::new(Zeroizing::new([7; 32]));
         opener.push(&[0xff; 4]);
         assert_eq!(opener.next_frame(), Err(ChannelError::Length(u32::MAX)));
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "frame of 0 bytes")]
-    fn an_empty_frame_cannot_be_sealed_by_mistake() {
+    fn an_empty_frame_cannot_be_sealed() {
         let _ = Sealer::new(Zeroizing::new([7; 32])).seal(&[b""], &mut Vec::new());
     }
 }

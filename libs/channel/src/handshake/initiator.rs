@@ -1,4 +1,4 @@
-//! The side that connects.
+//! The connecting side.
 
 use std::mem;
 
@@ -12,24 +12,24 @@ use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
 use mpd_machine::{Time, UNDRAINED};
 
-/// What the initiator wants.
+/// The data of one outgoing connection.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The key to connect with.
     pub key: Key,
     /// This process.
     pub me: Instance,
-    /// The process that is looked for; `None` if only its address is known. A job link needs it.
+    /// The expected process; `None` if only its address is known. A job link needs it.
     pub peer: Option<Instance>,
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
-    /// 32 random bytes, never used before.
+    /// 32 random bytes, never reused.
     pub nonce: [u8; 32],
-    /// When to give up; [`PATIENCE`](super::PATIENCE) from now.
+    /// The time limit: [`PATIENCE`](super::PATIENCE) from now.
     pub deadline: Time,
 }
 
-/// What the owner has to do.
+/// An action for the owner.
 #[derive(Debug)]
 pub enum InitiatorOutput {
     /// Write this.
@@ -40,7 +40,7 @@ pub enum InitiatorOutput {
     Close(HandshakeError),
 }
 
-/// The machine of the side that connects.
+/// The machine of the connecting side.
 pub struct Initiator {
     state: State,
     deadline: Time,
@@ -65,7 +65,7 @@ struct ExpectAnswer {
 }
 
 impl Initiator {
-    /// Begins a handshake on a connection that was just made.
+    /// Begins a handshake on a new connection.
     ///
     /// # Errors
     /// [`NoRandomness`].
@@ -82,7 +82,7 @@ impl Initiator {
         Ok(Self { state, deadline, send, then: None, operations })
     }
 
-    /// How many bytes to read at most; 0 when the handshake is over.
+    /// The most bytes to read now; 0 when the handshake is over.
     pub const fn wanted(&self) -> usize {
         match &self.state {
             State::ExpectAnswer(expect) => expect.answer.wanted(),
@@ -90,7 +90,7 @@ impl Initiator {
         }
     }
 
-    /// Takes bytes as they came, and returns how many belonged to the handshake.
+    /// Takes received bytes, and returns how many belonged to the handshake.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         debug_assert!(self.send.is_none() && self.then.is_none(), "{UNDRAINED}");
         match mem::replace(&mut self.state, State::Over) {
@@ -124,7 +124,7 @@ impl Initiator {
         }
         let (peer, ephemeral) = hello::read_answer(answer);
         let transcript = schedule::hash(&[hello.bytes(), &answer[..ANSWER - PROOF]]);
-        // Nothing is proven yet: whatever is wrong with the public key, a stranger chose it.
+        // Nothing is proven yet: a peer without the key may have chosen the public key.
         let session = pair
             .agree(ephemeral, &key.root().psk, transcript, &mut self.operations)
             .map_err(|_| HandshakeError::Stranger)?;
@@ -166,7 +166,7 @@ impl Initiator {
         }
     }
 
-    /// Gives up if it is time.
+    /// Gives up if the time limit has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.state = State::Over;
@@ -174,12 +174,12 @@ impl Initiator {
         }
     }
 
-    /// The next thing to do.
+    /// The next output.
     pub fn poll_output(&mut self) -> Option<InitiatorOutput> {
         self.send.take().map(InitiatorOutput::Send).or_else(|| self.then.take())
     }
 
-    /// How many X25519 operations this handshake has cost.
+    /// The number of X25519 operations of this handshake.
     pub const fn x25519_operations(&self) -> u32 {
         self.operations
     }

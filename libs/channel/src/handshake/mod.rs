@@ -1,4 +1,4 @@
-//! The handshake: three messages, after which both sides know that the other holds the key.
+//! The handshake: three messages that prove to both sides that the other holds the key.
 //!
 //! ```text
 //! Initiator                                    Responder
@@ -8,12 +8,11 @@
 //! Established                                  Established
 //! ```
 //!
-//! Owner's contract for both machines: hand in bytes with `receive`, which says how many it used (the
-//! rest belongs to the [`Opener`]), the end of the stream with `peer_closed`, and
-//! `handle_timeout` when the time of `poll_timeout` has come; after each, drain `poll_output`. Reads of
-//! at most `wanted()` bytes never take more than the handshake's own. Before the first MAC is right
-//! nothing is allocated and no X25519 is computed. Limits on the number of handshakes under way are the
-//! owner's.
+//! The owner's contract for both machines: pass received bytes to `receive`, which returns how many
+//! it used. The rest belongs to the [`Opener`]. Pass the end of the stream to `peer_closed`, and
+//! call `handle_timeout` at the time of `poll_timeout`. After each call, drain `poll_output`. Reads
+//! of at most `wanted()` bytes never read beyond the handshake. Before a correct MAC the machine
+//! allocates nothing and computes no X25519. The owner limits the number of concurrent handshakes.
 
 mod initiator;
 mod responder;
@@ -36,64 +35,64 @@ use super::seal::{Opener, Sealer};
 /// How long a whole handshake may take, from accept or connect to its end.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Both sides proved the key. Everything from here on goes through `sealer` and `opener`.
+/// Both sides have proven the key. All further bytes go through `sealer` and `opener`.
 #[derive(Debug)]
 pub struct Established {
-    /// For what is sent.
+    /// Seals sent frames.
     pub sealer: Sealer,
-    /// For what is received.
+    /// Opens received frames.
     pub opener: Opener,
-    /// Who is on the other side.
+    /// The process on the other side.
     pub peer: Instance,
-    /// What the initiator wants.
+    /// The initiator's purpose.
     pub purpose: Purpose,
-    /// Under which key.
+    /// The id of the key.
     pub key: KeyId,
 }
 
-/// Why a handshake ended without a channel. The connection is to be closed; what had to be said to the
-/// peer was among the outputs.
+/// Why a handshake ended without a channel. The owner closes the connection; messages for the peer
+/// were among the outputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// The peer does not hold the key, or its bytes were changed on the way.
+    /// The peer does not hold the key, or its bytes were changed in transit.
     #[error("the peer does not prove that it holds the key")]
     Stranger,
-    /// The peer closed after our hello and said nothing: it did not find its key in it.
+    /// The peer closed after our hello without an answer: the hello does not match its key.
     #[error(
         "closed without a word: has the peer another key? (ours is {0}); or it is not the process \
          that was looked for"
     )]
     Silence(KeyId),
-    /// The peer closed in the middle.
+    /// The peer closed before the end of the handshake.
     #[error("the peer closed during the handshake")]
     Closed,
     /// The handshake took too long.
     #[error("the handshake took too long")]
     TimedOut,
-    /// The peer holds the key and speaks another version; it was told so.
+    /// The peer holds the key and speaks another version. It has received a refusal.
     #[error("the peer speaks version {0} of the protocol")]
     Version(u8),
-    /// We were told that the peer speaks another version.
+    /// The peer refused our hello, because it speaks another version.
     #[error("refused: {text} (version {version})")]
     Refused {
         /// The peer's version.
         version: u8,
-        /// The peer's words, printable.
+        /// The peer's text, printable.
         text: String,
     },
-    /// The peer holds the key and its hello makes no sense here.
+    /// The peer holds the key, but its hello is invalid here.
     #[error("the peer's hello is malformed")]
     Malformed,
-    /// The peer holds the key, or somebody recorded a holder: this hello came before.
+    /// The same hello arrived before. The peer holds the key, or has recorded a holder.
     #[error("its first message came before: a recording?")]
     Repeated,
-    /// The peer is this very process.
+    /// The peer is this process.
     #[error("connected to itself")]
     Reflected,
-    /// The peer looks for another process, or is another one than was looked for.
+    /// The peer expects another process, or is not the expected process.
     #[error("not the process that was looked for")]
     AnotherInstance,
-    /// The peer's X25519 key gives no secret.
+    /// The peer's X25519 key gives an all-zero secret.
     #[error("the peer's public key is weak")]
     WeakPublicKey,
     /// No key pair can be made.
@@ -101,7 +100,7 @@ pub enum HandshakeError {
     NoRandomness(#[from] NoRandomness),
 }
 
-/// A message of the handshake, to be written.
+/// A message of the handshake, ready to be written.
 #[derive(Clone)]
 pub struct Flight {
     bytes: [u8; HELLO],
@@ -129,7 +128,7 @@ impl fmt::Debug for Flight {
     }
 }
 
-/// Collects a message of fixed size.
+/// Collects the bytes of a message of fixed size.
 struct Collector<const N: usize> {
     bytes: [u8; N],
     filled: usize,
@@ -140,7 +139,7 @@ impl<const N: usize> Collector<N> {
         Self { bytes: [0; N], filled: 0 }
     }
 
-    /// Takes what is missing, at most.
+    /// Takes the missing bytes, and no more.
     fn take(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.wanted());
         self.bytes[self.filled..][..count].copy_from_slice(&bytes[..count]);
@@ -157,7 +156,7 @@ impl<const N: usize> Collector<N> {
     }
 }
 
-/// One side's X25519 key pair, for one agreement. Counts its operations.
+/// One side's X25519 key pair, for one agreement. Counts the operations.
 struct KeyPair {
     private: EphemeralPrivateKey,
     public: Tag,

@@ -1,8 +1,8 @@
-//! The side that accepts.
+//! The accepting side.
 //!
-//! A daemon's port is the only one of a host. A hello that asks for a manager is checked by the daemon
-//! with the key of that manager's job, and handed on with its connection; the manager, with a responder
-//! of its own, completes the handshake.
+//! A host has one port, that of its daemon. The daemon checks a hello for a manager with the key of
+//! the manager's job, and passes hello and connection on. The manager completes the handshake with
+//! a responder of its own.
 
 use std::mem;
 
@@ -16,40 +16,40 @@ use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
 use mpd_machine::{Time, UNDRAINED};
 
-/// What a responder brings to one connection.
+/// The data of one accepted connection.
 #[derive(Clone, Debug)]
 pub struct Reception {
     /// This process.
     pub me: Instance,
-    /// 32 random bytes, never used before.
+    /// 32 random bytes, never reused.
     pub nonce: [u8; 32],
-    /// When to give up; [`PATIENCE`](super::PATIENCE) from the accept.
+    /// The time limit: [`PATIENCE`](super::PATIENCE) after the accept.
     pub deadline: Time,
 }
 
-/// What the owner has to do.
+/// An action for the owner.
 #[derive(Debug)]
 pub enum ResponderOutput {
     /// Write this.
     Send(Flight),
-    /// Look up the key of the job of this manager, and say it with [`Responder::manager_key`].
+    /// Look up the key of this manager's job, and pass it to [`Responder::manager_key`].
     FindManager(Instance),
-    /// The hello is proven: say with [`Responder::admit`] whether it is new.
+    /// The hello is proven: report to [`Responder::admit`] whether it is new.
     Admit(Mark),
-    /// The hello is proven: hand the connection and these bytes to the manager.
+    /// The hello is proven: pass the connection and these bytes to the manager.
     PassOn {
-        /// Whom to.
+        /// The manager.
         manager: Instance,
-        /// What the manager's own [`Responder`] receives first.
+        /// The first bytes for the manager's own [`Responder`].
         hello: [u8; HELLO],
     },
     /// The channel is open.
     Established(Box<Established>),
-    /// Close the connection, after what was to be sent.
+    /// Close the connection, after all pending messages are sent.
     Close(HandshakeError),
 }
 
-/// The machine of the side that accepts.
+/// The machine of the accepting side.
 pub struct Responder {
     reception: Reception,
     keys: Keys,
@@ -62,9 +62,9 @@ pub struct Responder {
 
 #[derive(Clone, Copy)]
 enum Serves {
-    /// Everything but job links, which are passed on.
+    /// All purposes. Job links are passed on.
     Daemon,
-    /// Job links to this very instance.
+    /// Job links to this instance only.
     Manager,
 }
 
@@ -92,7 +92,7 @@ impl Responder {
         Self::new(keys, reception, Serves::Daemon)
     }
 
-    /// For a connection that a daemon passed on to a manager of the job with this key.
+    /// For a connection that a daemon passed to a manager of the job with this key.
     pub const fn for_manager(key: Key, reception: Reception) -> Self {
         Self::new(Keys::new(key, None), reception, Serves::Manager)
     }
@@ -102,7 +102,7 @@ impl Responder {
         Self { reception, keys, serves, state, send: None, then: None, operations: 0 }
     }
 
-    /// How many bytes to read at most; 0 when none are expected now.
+    /// The most bytes to read now; 0 when none are expected.
     pub const fn wanted(&self) -> usize {
         match &self.state {
             State::ExpectHello(hello) => hello.wanted(),
@@ -111,7 +111,7 @@ impl Responder {
         }
     }
 
-    /// Takes bytes as they came, and returns how many belonged to the handshake.
+    /// Takes received bytes, and returns how many belonged to the handshake.
     pub fn receive(&mut self, bytes: &[u8], random: &dyn SecureRandom) -> usize {
         debug_assert!(self.send.is_none() && self.then.is_none(), "{UNDRAINED}");
         let mut used = 0;
@@ -176,12 +176,12 @@ impl Responder {
                 self.then = Some(ResponderOutput::Admit(Mark::of(hello.bytes())));
                 Ok(State::ExpectAdmission(Box::new((hello, key, claims))))
             }
-            // Its daemon has seen to that.
+            // The daemon has already checked that the hello is new.
             Serves::Manager => self.answer(&hello, &key, &claims, random),
         }
     }
 
-    /// Answers [`ResponderOutput::Admit`]. A hello that is not new is a recording.
+    /// Answers [`ResponderOutput::Admit`]. A hello that is not new is a replay.
     pub fn admit(&mut self, is_new: bool, random: &dyn SecureRandom) {
         match mem::replace(&mut self.state, State::Over) {
             State::ExpectAdmission(proven) => {
@@ -193,7 +193,7 @@ impl Responder {
                 };
                 self.enter(next);
             }
-            // The time was over meanwhile.
+            // The handshake timed out meanwhile.
             state => self.state = state,
         }
     }
@@ -225,7 +225,7 @@ impl Responder {
         })))
     }
 
-    /// Only a holder of the key gets here, and only another version is told why.
+    /// Only a holder of the key reaches this point. Only another version receives the reason.
     fn refuse(&mut self, key: &Key, hello: &Hello, unfit: Unfit) -> HandshakeError {
         match unfit {
             Unfit::Malformed => HandshakeError::Malformed,
@@ -255,7 +255,7 @@ impl Responder {
                 to.is_none_or(|to| to == me)
             }
             (Serves::Manager, Purpose::JobLink) => to == Some(me),
-            // A job link to nobody, or a ring's purpose under a job's key.
+            // A job link without a manager, or a ring's purpose under a job's key.
             (Serves::Daemon, Purpose::JobLink)
             | (Serves::Manager, Purpose::Ring | Purpose::Join | Purpose::Chord | Purpose::Probe) => {
                 return Err(HandshakeError::Malformed);
@@ -264,7 +264,8 @@ impl Responder {
         if served { Ok(()) } else { Err(HandshakeError::AnotherInstance) }
     }
 
-    /// Answers [`ResponderOutput::FindManager`]: the key of that manager's job, or that there is none.
+    /// Answers [`ResponderOutput::FindManager`]: the key of that manager's job, or `None` without
+    /// such a manager.
     pub fn manager_key(&mut self, key: Option<&Key>) {
         match mem::replace(&mut self.state, State::Over) {
             State::ExpectManagerKey(hello, manager) => {
@@ -275,7 +276,7 @@ impl Responder {
                     ResponderOutput::Close(HandshakeError::Stranger)
                 });
             }
-            // The time was over meanwhile.
+            // The handshake timed out meanwhile.
             state @ (State::ExpectHello(_)
             | State::ExpectAdmission(_)
             | State::ExpectProof(_)
@@ -313,7 +314,7 @@ impl Responder {
         }
     }
 
-    /// Gives up if it is time.
+    /// Gives up if the time limit has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.reception.deadline <= now {
             self.give_up(HandshakeError::TimedOut);
@@ -332,12 +333,12 @@ impl Responder {
         }
     }
 
-    /// The next thing to do.
+    /// The next output.
     pub fn poll_output(&mut self) -> Option<ResponderOutput> {
         self.send.take().map(ResponderOutput::Send).or_else(|| self.then.take())
     }
 
-    /// How many X25519 operations this handshake has cost: none for a stranger.
+    /// The number of X25519 operations of this handshake: none for a peer without the key.
     pub const fn x25519_operations(&self) -> u32 {
         self.operations
     }

@@ -1,4 +1,5 @@
-//! Attacks A1, A2, A4, A15 of the threat model: what strangers, recorders and relays get.
+//! Attacks A1, A2, A4, A15 of the threat model: the results for peers without the key, for replays
+//! and for relays.
 
 use super::*;
 
@@ -15,7 +16,7 @@ fn stranger_hello() -> naive::Hello {
     }
 }
 
-/// Nothing was sent, nothing computed, and this is why.
+/// The responder sent nothing, computed nothing, and reports this error.
 fn assert_silent(bob: &mut Responder, m1: &[u8], error: &HandshakeError) {
     let said = tell_responder(bob, m1);
     assert_eq!(said.closed.as_ref(), Some(error));
@@ -24,7 +25,7 @@ fn assert_silent(bob: &mut Responder, m1: &[u8], error: &HandshakeError) {
 }
 
 #[test]
-fn two_thousand_strangers_get_no_byte_and_cost_no_x25519() {
+fn two_thousand_peers_without_the_key_get_no_byte_and_cost_no_x25519() {
     let mut m1 = stranger_hello().m1(&OTHER_KEY);
     for i in 0..2000_usize {
         m1[40 + i % 96] ^= (i % 255) as u8 + 1;
@@ -40,7 +41,7 @@ fn two_thousand_strangers_get_no_byte_and_cost_no_x25519() {
 }
 
 #[test]
-fn a_proven_hello_that_makes_no_sense_gets_no_byte_either() {
+fn an_invalid_hello_with_the_key_gets_no_byte_either() {
     let malformed = [
         naive::Hello { magic: *b"MPDn", ..stranger_hello() },
         naive::Hello { reserved: [0, 1], ..stranger_hello() },
@@ -70,12 +71,12 @@ fn a_public_key_without_a_secret_is_refused_by_both_sides() {
 
 #[test]
 fn a_daemon_does_not_talk_to_itself_directly_or_through_a_relay() {
-    // A relay needs no test of its own: it can only deliver the same bytes.
+    // A relay needs no separate test: it can only deliver the same bytes.
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
     assert_silent(&mut daemon(ALICE), &m1, &HandshakeError::Reflected);
 
-    // Who answers with the key, and with our own instance, is no peer.
+    // An answer with the key and with our own instance does not come from a peer.
     let (m2, _) = naive::answer(&KEY, &m1, &ALICE, &[3; 32], &[4; 32]).unwrap();
     let said = tell_initiator(&mut alice, &m2);
     assert_eq!(said.closed, Some(HandshakeError::Reflected));
@@ -83,7 +84,7 @@ fn a_daemon_does_not_talk_to_itself_directly_or_through_a_relay() {
 }
 
 #[test]
-fn a_relay_cannot_bring_a_hello_to_another_member_than_it_names() {
+fn a_relay_cannot_deliver_a_hello_to_another_member_than_it_names() {
     let mut alice = initiator(Opening { peer: Some(instance(BOB)), ..opening() });
     let m1 = initiator_said(&mut alice).sent;
     let carol = [0xc3; 16];
@@ -101,7 +102,7 @@ fn a_relay_cannot_bring_a_hello_to_another_member_than_it_names() {
 }
 
 #[test]
-fn ones_own_words_reflected_prove_nothing() {
+fn a_reflected_message_proves_nothing() {
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
     let said = tell_initiator(&mut alice, &m1[..112]);
@@ -127,7 +128,7 @@ fn no_replay_of_a_recorded_message_is_accepted() {
     recorded.alice.sealer.seal(&[b"start a job"], &mut frames).unwrap();
 
     for _ in 0..2000 {
-        // To a responder: it cannot know the hello from a fresh one, and the proof is of no use.
+        // To a responder: the hello looks fresh to it, but the recorded proof is useless.
         let mut bob = daemon(BOB);
         let m2 = tell_responder(&mut bob, &recorded.m1).sent;
         assert_ne!(m2, recorded.m2);
@@ -152,7 +153,7 @@ fn no_replay_of_a_recorded_message_is_accepted() {
 }
 
 #[test]
-fn the_same_randomness_on_one_side_gives_other_keys_if_the_other_side_is_fresh() {
+fn repeated_randomness_on_one_side_gives_new_keys_if_the_other_side_is_fresh() {
     let (one, other) = (handshake(), handshake());
     assert_ne!(one.m1[72..104], other.m1[72..104], "X25519 keys are never reused");
     assert_ne!(one.m2[48..], other.m2[48..]);

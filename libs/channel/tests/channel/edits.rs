@@ -1,5 +1,6 @@
-//! Somebody sits between the two sides and edits: each single bit (A3), and every kind of edit of the
-//! messages. Whatever is done, the receiver sees a true beginning of what was sent and then closes.
+//! An attacker between the two sides edits their messages: each single bit (A3), and every kind of
+//! edit of whole messages. After any edit, the receiver gets a true prefix of the sent texts, and
+//! then closes.
 
 use proptest::prelude::*;
 
@@ -8,7 +9,8 @@ use super::*;
 const FORWARD: [&[u8]; 3] = [b"alice says one", b"two", b"three"];
 const BACKWARD: [&[u8]; 3] = [b"bob says one", b"b", b"and three"];
 
-/// Which message of a direction. To Bob: 0 M1, 1 M3, then frames and bye. To Alice: 0 M2, then the same.
+/// The number of a message in its direction. To Bob: 0 M1, 1 M3, then frames and bye. To Alice: 0
+/// M2, then the same.
 const TO_BOB: usize = 6;
 const TO_ALICE: usize = 5;
 
@@ -42,7 +44,7 @@ impl Edit {
                 if message + 1 < count {
                     messages.swap(message, message + 1);
                 } else if message < count {
-                    // Its successor has not been sent: it is held back.
+                    // Its successor has not been sent, so it is held back.
                     messages.truncate(message);
                 }
             }
@@ -64,7 +66,7 @@ impl Edit {
     }
 }
 
-/// What one side heard in the end. `clean` is a channel that was opened and ended with bye.
+/// The result for one side. `clean`: the channel was opened and ended with bye.
 #[derive(Debug, Default)]
 struct Outcome {
     texts: Vec<Vec<u8>>,
@@ -85,7 +87,7 @@ fn speech(mut established: Established, texts: [&[u8]; 3]) -> (Vec<Vec<u8>>, Ope
     (messages, established.opener)
 }
 
-/// One side: what it has sent so far, what it has been given so far, and its machines.
+/// One side: the bytes sent so far, the bytes received so far, and its machines.
 struct Side<M> {
     machine: M,
     sent: Vec<Vec<u8>>,
@@ -112,7 +114,7 @@ impl<M> Side<M> {
         self.dead |= said.closed.is_some();
     }
 
-    /// Gives what arrived and was not given before to the machine, and the rest to the channel.
+    /// Passes newly arrived bytes to the machine, and the rest to the channel.
     fn hear(
         &mut self,
         arrived: &[u8],
@@ -139,8 +141,8 @@ impl<M> Side<M> {
     }
 }
 
-/// Lets Alice and Bob talk with `edit` between them, on what goes to Bob or to Alice. An edited message
-/// is delivered once its direction has come that far; whoever waits in vain is closed in the end.
+/// Runs Alice and Bob with `edit` on the messages to Bob or to Alice. An edited message is
+/// delivered once its direction has come that far. A side that waits in vain is closed at the end.
 fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
     let (mut alice, mut bob) = (Side::new(initiator(opening())), Side::new(daemon(BOB)));
     let said = initiator_said(&mut alice.machine);
@@ -159,7 +161,8 @@ fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
     (alice.outcome(), bob.outcome())
 }
 
-/// The receiver of the edited direction must not end well; nobody hears what was not said.
+/// The receiver of the edited direction must not end cleanly. No side receives a text that was not
+/// sent.
 fn check(edit: &Edit, to_bob: bool) {
     let (alice, bob) = relay(edit, to_bob);
     for (outcome, spoken) in [(&alice, BACKWARD), (&bob, FORWARD)] {
@@ -171,7 +174,7 @@ fn check(edit: &Edit, to_bob: bool) {
 }
 
 #[test]
-fn without_an_edit_all_is_heard() {
+fn without_an_edit_all_texts_arrive() {
     let nothing = Edit::Drop { message: 99 };
     for to_bob in [true, false] {
         let (alice, bob) = relay(&nothing, to_bob);
@@ -184,7 +187,7 @@ fn without_an_edit_all_is_heard() {
 }
 
 #[test]
-fn each_single_bit_matters() {
+fn the_edit_of_any_single_bit_is_detected() {
     let frames = |texts: [&[u8]; 3]| texts.map(|text| text.len() + 20);
     let (forward, backward) = (frames(FORWARD), frames(BACKWARD));
     let to_bob = [136, 32, forward[0], forward[1], forward[2], 20];
@@ -216,12 +219,12 @@ fn edit(messages: usize) -> impl Strategy<Value = Edit> {
 
 proptest! {
     #[test]
-    fn every_edit_towards_bob_is_noticed(edit in edit(TO_BOB)) {
+    fn every_edit_towards_bob_is_detected(edit in edit(TO_BOB)) {
         check(&edit, true);
     }
 
     #[test]
-    fn every_edit_towards_alice_is_noticed(edit in edit(TO_ALICE)) {
+    fn every_edit_towards_alice_is_detected(edit in edit(TO_ALICE)) {
         check(&edit, false);
     }
 }

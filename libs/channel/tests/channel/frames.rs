@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_of_two_sessions_dropped_swapped_repeated_or_mixed_give_a_close_and_no_wrong_text(
+    fn frames_dropped_swapped_repeated_or_mixed_close_the_channel_without_a_wrong_text(
         texts in vec(vec(any::<u8>(), 1..40), 2..8),
         edits in vec(edit(), 1..4),
         chunk in 1_usize..100,

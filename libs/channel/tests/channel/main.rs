@@ -1,5 +1,5 @@
-//! The channel as two sides see it: against another implementation, against published vectors, and
-//! against everybody in between.
+//! The channel between two sides: against another implementation, published vectors, and attackers
+//! in between.
 
 mod attacks;
 mod edits;
@@ -30,7 +30,7 @@ fn instance(bytes: [u8; 16]) -> Instance {
     Instance::from_bytes(bytes).unwrap()
 }
 
-/// Alice wants a ring link to whoever answers.
+/// Alice requests a ring link to any instance.
 fn opening() -> Opening {
     Opening {
         key: key(),
@@ -42,7 +42,7 @@ fn opening() -> Opening {
     }
 }
 
-/// Bob, or another one, receives.
+/// Bob, or another responder, accepts.
 fn reception(me: [u8; 16]) -> Reception {
     Reception { me: instance(me), nonce: [2; 32], deadline: Time::from_micros(5) }
 }
@@ -55,7 +55,7 @@ fn daemon(me: [u8; 16]) -> Responder {
     Responder::for_daemon(Keys::from(key()), reception(me))
 }
 
-/// What a machine said: bytes to send, and how it ended, if it did.
+/// The outputs of a machine: bytes to send, and its end, if it has ended.
 #[derive(Debug, Default)]
 struct Said {
     sent: Vec<u8>,
@@ -102,7 +102,7 @@ fn tell_responder(machine: &mut Responder, bytes: &[u8]) -> Said {
     responder_said(machine)
 }
 
-/// The three messages of a handshake that nobody disturbs, and both ends of it.
+/// The three messages of an undisturbed handshake, and both ends of it.
 struct Handshake {
     m1: Vec<u8>,
     m2: Vec<u8>,
@@ -121,7 +121,7 @@ fn handshake() -> Handshake {
     Handshake { m1, m2, m3, alice: *said.established.unwrap(), bob }
 }
 
-/// A stream as its receiver saw it: the texts, and how it ended.
+/// A stream as received: the texts, and its end.
 type Heard = (Vec<Vec<u8>>, Result<(), ChannelError>);
 
 fn hear(opener: &mut Opener, bytes: &[u8], chunk: usize) -> Heard {

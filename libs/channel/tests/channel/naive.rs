@@ -1,5 +1,5 @@
-//! The channel again, written from PROTOCOL.md alone and with other cryptography: no machine, no state,
-//! no thought of speed or secrecy. What the product must be able to talk to.
+//! A second implementation of the channel, written from PROTOCOL.md alone with other cryptography:
+//! no machine, no state, no regard for speed or secrecy. The product must interoperate with it.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -35,7 +35,7 @@ pub(crate) fn id(key: &Bytes32) -> String {
     hash[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Everything that a hello says.
+/// The fields of a hello.
 #[derive(Clone)]
 pub(crate) struct Hello {
     pub(crate) magic: [u8; 4],
@@ -62,7 +62,7 @@ impl Hello {
     }
 }
 
-/// What both sides know in the end, and the proofs.
+/// The secrets and proofs of both sides after the handshake.
 pub(crate) struct Secrets {
     pub(crate) mac_r: Bytes32,
     pub(crate) mac_i: Bytes32,
@@ -82,7 +82,7 @@ impl Secrets {
     }
 }
 
-/// M2, and what the responder then knows.
+/// M2, and the secrets that the responder then has.
 pub(crate) fn answer(
     key: &Bytes32,
     m1: &[u8],
@@ -99,7 +99,7 @@ pub(crate) fn answer(
     Some((m2, secrets))
 }
 
-/// What the initiator knows after M2, if its proof is right; M3 is `mac_i`.
+/// The secrets that the initiator has after M2, if its proof is right; M3 is `mac_i`.
 pub(crate) fn heard_answer(
     key: &Bytes32,
     m1: &[u8],
@@ -131,7 +131,7 @@ pub(crate) fn seal(first: &Bytes32, number: u64, text: &[u8]) -> Vec<u8> {
     [&length[..], &sealed].concat()
 }
 
-/// The text of the frame that `bytes` begin with, and what follows it.
+/// The text of the first frame in `bytes`, and the rest.
 pub(crate) fn open<'a>(first: &Bytes32, number: u64, bytes: &'a [u8]) -> (Vec<u8>, &'a [u8]) {
     let (cipher, nonce) = cipher(first, number);
     let (length, rest) = bytes.split_at(4);

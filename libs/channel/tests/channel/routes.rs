@@ -1,4 +1,4 @@
-//! Job links: the daemon checks and passes on, the manager answers.
+//! Job links: the daemon checks and passes them on, the manager answers.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_job_link_passes_through_the_daemon_to_its_manager() {
 }
 
 #[test]
-fn a_job_link_to_nobody_or_without_the_jobs_key_meets_silence() {
+fn a_job_link_without_a_manager_or_the_jobs_key_gets_no_answer() {
     for (hello_key, job_key) in [(OTHER_KEY, None), (KEY, Some(Key::from_bytes(OTHER_KEY)))] {
         let key = Key::from_bytes(hello_key);
         let mut alice = initiator(Opening { key, ..job_opening() });
@@ -48,7 +48,7 @@ fn a_job_link_to_nobody_or_without_the_jobs_key_meets_silence() {
 }
 
 #[test]
-fn an_answer_about_a_manager_after_the_time_is_over_changes_nothing() {
+fn a_manager_found_after_the_time_limit_changes_nothing() {
     let (mut alice, mut bob) = (initiator(job_opening()), daemon(BOB));
     tell_responder(&mut bob, &initiator_said(&mut alice).sent);
     bob.handle_timeout(Time::from_micros(5));
@@ -58,7 +58,7 @@ fn an_answer_about_a_manager_after_the_time_is_over_changes_nothing() {
 }
 
 #[test]
-fn a_manager_takes_no_link_for_another_one_and_none_of_the_ring() {
+fn a_manager_refuses_links_for_another_manager_and_links_of_the_ring() {
     let mut alice = initiator(job_opening());
     let said = tell_responder(&mut manager([0xc4; 16]), &initiator_said(&mut alice).sent);
     assert_eq!(said.closed, Some(HandshakeError::AnotherInstance));

@@ -1,4 +1,4 @@
-//! Conversations that succeed, among the product's two sides and with the naive implementation.
+//! Successful exchanges between the product's two sides, and with the naive implementation.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn every_chunking_of_the_handshake_gives_a_channel() {
 }
 
 #[test]
-fn bytes_behind_the_proof_are_left_for_the_channel() {
+fn bytes_after_the_proof_are_left_for_the_channel() {
     let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
     let m2 = tell_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
     let said = tell_initiator(&mut alice, &m2);
@@ -96,7 +96,7 @@ fn bytes_behind_the_proof_are_left_for_the_channel() {
 }
 
 #[test]
-fn while_keys_are_changed_the_old_and_the_new_one_open_the_door() {
+fn while_keys_are_changed_the_old_and_the_new_one_are_accepted() {
     let (old, new) = (key(), Key::from_bytes(OTHER_KEY));
     for connect in [&old, &new] {
         let keys = Keys::new(new.clone(), Some(old.clone()));
@@ -110,7 +110,7 @@ fn while_keys_are_changed_the_old_and_the_new_one_open_the_door() {
 }
 
 #[test]
-fn a_handshake_that_takes_too_long_is_given_up_by_both() {
+fn both_sides_give_up_a_handshake_after_the_time_limit() {
     let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
     let m1 = initiator_said(&mut alice).sent;
     let due = Time::from_micros(5);
@@ -130,7 +130,7 @@ fn a_handshake_that_takes_too_long_is_given_up_by_both() {
 }
 
 #[test]
-fn whoever_meets_silence_is_told_the_id_of_the_own_key() {
+fn an_initiator_without_an_answer_reports_the_id_of_its_own_key() {
     let mut alice = initiator(opening());
     initiator_said(&mut alice);
     alice.peer_closed();
@@ -146,7 +146,7 @@ fn whoever_meets_silence_is_told_the_id_of_the_own_key() {
 }
 
 #[test]
-fn another_version_with_the_key_is_refused_in_words_and_without_it_in_silence() {
+fn another_version_gets_a_refusal_with_the_key_and_no_answer_without_it() {
     for version in [0, 2, 255] {
         let hello = naive::Hello { version, ..naive_hello() };
         let m1 = hello.m1(&KEY);
@@ -167,7 +167,7 @@ fn another_version_with_the_key_is_refused_in_words_and_without_it_in_silence() 
 }
 
 #[test]
-fn a_refusal_is_read_and_made_printable_and_a_forged_one_is_not_believed() {
+fn a_refusal_is_made_printable_and_a_forged_one_is_ignored() {
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
     let refusal = naive::refusal(&KEY, &m1, 3, b"install\x1b[31m mpd 3");

@@ -8,7 +8,7 @@ use mpd_channel::{Opened, Sealer};
 
 use super::*;
 
-/// The file by name.
+/// The values of the file by name.
 struct Vectors(BTreeMap<&'static str, &'static str>);
 
 impl Vectors {
@@ -28,13 +28,13 @@ impl Vectors {
     }
 }
 
-/// A generator that gives these bytes: `ring` takes private keys in no other way.
+/// A generator that returns these bytes: `ring` accepts private keys in no other way.
 #[expect(deprecated, reason = "for tests, as its documentation says")]
 fn fixed(bytes: [u8; 32]) -> impl SecureRandom {
     crypto::test::rand::FixedSliceRandom { bytes: Box::leak(Box::new(bytes)) }
 }
 
-/// The whole handshake of the file, by the product.
+/// The handshake of the file, by the product.
 fn product_handshake(v: &Vectors) -> Handshake {
     let (random_i, random_r) = (fixed(v.array("private_i")), fixed(v.array("private_r")));
     let key = Key::from_bytes(v.array("key"));
