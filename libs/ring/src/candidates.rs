@@ -1,8 +1,9 @@
-//! The link to the rhs: kept, lost, knitted anew (R3).
+//! The link to the rhs: how it is kept, lost, and made again (R3).
 //!
-//! The list says who the rhs is. Whoever cannot be reached is declared dead at its present
-//! incarnation, and the next one is taken; after `c` failures in a row 2^c candidates are tried at
-//! once, staggered. The old link goes only when the new one is up; the link of the lhs is not touched.
+//! The rhs is derived from the list. This daemon declares an unreachable rhs dead at its present
+//! incarnation and takes the next one. After `c` failures in a row it tries 2^c candidates at once,
+//! staggered. The old link is closed only when the new link is up. The link of the lhs is not
+//! touched.
 
 use std::collections::VecDeque;
 
@@ -16,13 +17,14 @@ use mpd_wire::{DaemonName, Standing};
 #[derive(Debug)]
 pub(crate) struct Reknit {
     pub(crate) rhs: Option<LinkId>,
-    /// Failures since the last success, those of candidates among them.
+    /// Failures since the last success, including those of candidates.
     failures: u32,
-    /// Candidates whose turn has not come.
+    /// Candidates that were not tried yet.
     waiting: VecDeque<DaemonName>,
-    /// A living rhs is recorded as dead since then.
+    /// The time since which a living rhs is recorded as dead.
     doubted: Option<Time>,
-    /// No attempt before that: the last link was lost as soon as it was up, or there were no means.
+    /// No attempt before this time: the last link was lost shortly after it came up, or no
+    /// descriptor was free.
     not_before: Time,
 }
 
@@ -38,11 +40,11 @@ impl Reknit {
 }
 
 impl Ring {
-    /// Sees to it that the rhs is the one that the list asks for.
+    /// Makes sure that the rhs is the member that the list gives.
     pub(super) fn review_rhs(&mut self, now: Time) {
         let Some(seat) = self.seat() else { return };
         let Some(wanted) = self.list.after(&seat) else {
-            // A link that is still up is kept: it may bring a refutation.
+            // A link that is still up is kept, because a refutation may come by it.
             return self.stop_reknitting(|_| true);
         };
         let wanted = wanted.name.clone();
@@ -65,7 +67,7 @@ impl Ring {
         self.plan_candidates(now, &wanted);
     }
 
-    /// When a living rhs that is recorded as dead has had its time to refute that.
+    /// The end of the time in which a living rhs that is recorded as dead may refute this.
     fn doubt_ends(&mut self, now: Time) -> Time {
         let link = self.reknit.rhs.and_then(|id| self.links.get(id));
         let doubted = link.is_some_and(|link| {
@@ -98,7 +100,7 @@ impl Ring {
     pub(super) fn try_candidate(&mut self, now: Time) {
         while let Some(name) = self.reknit.waiting.pop_front() {
             let tried = self.dials.any(|aim| aim.wanted() == Some(&name));
-            // A chord may stand long after its end has died.
+            // A chord may stay up long after its peer has died.
             let speaks = |link: &Link| link.proved && link.carries_list() && link.peer.name == name;
             let linked = self.links.iter().any(|(_, link)| speaks(link));
             let record = self.list.live(&name).filter(|_| !tried && !linked);
@@ -109,7 +111,7 @@ impl Ring {
             break;
         }
         if let Ok(left @ 1..) = u32::try_from(self.reknit.waiting.len()) {
-            // All of them have begun before the first can have timed out.
+            // All attempts begin before the first can have timed out.
             let stagger = self.config.timing.connect / (4 * (left + 1));
             self.timers.set(Timer::Candidate, now + stagger);
         }
@@ -127,10 +129,11 @@ impl Ring {
         self.send_parked_laps();
     }
 
-    /// The link to the rhs is gone. It is dialed again at once: who crashed refuses, who lives accepts.
+    /// The link to the rhs is gone. This daemon dials again at once: a crashed daemon's host
+    /// refuses, a living daemon accepts.
     pub(super) fn rhs_gone(&mut self, now: Time, link: &Link) {
         self.reknit.rhs = None;
-        // Half a pulse, so that all know of a crash within a whole one.
+        // Half a pulse, so that all members learn of a crash within a whole pulse.
         let pause = self.config.timing.pulse / 2;
         if now - link.up < pause {
             self.reknit.not_before = link.up + pause;
@@ -138,7 +141,7 @@ impl Ring {
         self.event(Event::LostRhs(link.peer.name.clone()));
     }
 
-    /// This daemon had no means to connect: nobody is to blame, and it tries again.
+    /// This daemon could not try to connect. It accuses no member and tries again later.
     pub(super) fn try_rhs_later(&mut self, now: Time) {
         self.reknit.not_before = now + self.config.timing.pulse;
     }
@@ -148,7 +151,7 @@ impl Ring {
         self.accuse(now, name, incarnation);
     }
 
-    /// Declares a member dead, unless it was heard of since.
+    /// Declares a member dead, unless its record has changed since the attempt.
     fn accuse(&mut self, now: Time, name: &DaemonName, incarnation: u64) {
         let known = self.list.live(name).filter(|record| record.incarnation == incarnation);
         let Some(record) = known.filter(|_| self.config.rules.reknit) else { return };
@@ -158,12 +161,12 @@ impl Ring {
         self.put(now, record, None);
     }
 
-    /// The rhs was silent for too long, though its link stands.
+    /// The rhs was silent for too long, though its link is up.
     pub(super) fn rhs_silent(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get(id) else { return };
         let Peer { name, instance } = link.peer.clone();
         self.close(now, id);
-        // A later life of it is not to blame for the silence of the former.
+        // Only the silent instance is accused, not a later instance of the same name.
         let record = self.list.live(&name).filter(|record| record.instance == instance);
         if let Some(incarnation) = record.map(|record| record.incarnation) {
             self.reknit.failures += 1;
@@ -171,7 +174,7 @@ impl Ring {
         }
     }
 
-    /// A member lives on in another instance: links to the former one are gone or will be.
+    /// A member has a new instance. Links to the former instance are gone or will be.
     pub(super) fn instance_changed(&mut self, now: Time, name: &DaemonName, peer: Peer) {
         let stale = |link: &Link| {
             link.peer.name == *name

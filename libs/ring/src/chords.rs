@@ -1,5 +1,6 @@
-//! Links across the ring, to the members 2, 4, 8 … places on. Opened when the list has been quiet for a
-//! while, so that no launch waits for a handshake; a chord that fails accuses nobody.
+//! Links across the ring, to the members 2, 4, 8 … seats further on. They are opened when the list
+//! has been unchanged for a while, so that no launch waits for a handshake. A failed chord leads to
+//! no accusation.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ impl Ring {
         }
     }
 
-    /// The members 2, 4, 8 … places on.
+    /// The members 2, 4, 8 … seats further on.
     pub(super) fn chord_ends(&self) -> BTreeSet<DaemonName> {
         let Some(me) = self.seat() else { return BTreeSet::new() };
         let far = |place: usize| place >= 2 && place.is_power_of_two();
@@ -39,7 +40,7 @@ impl Ring {
         round.filter(|(place, _)| far(*place)).map(|(_, seat)| seat.name.clone()).collect()
     }
 
-    /// Who is dead or gone hears nothing more on a chord; what it owed is lost.
+    /// Closes the chords of a dead or departed member. The answers that they owed are lost.
     pub(super) fn close_chords(&mut self, now: Time, name: &DaemonName) {
         let theirs = |link: &Link| link.purpose == Purpose::Chord && link.peer.name == *name;
         for id in self.links.which(theirs) {

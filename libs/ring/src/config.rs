@@ -1,4 +1,5 @@
-//! What a daemon must be told to take part in a ring, and the bounds that are the same for all.
+//! The configuration of a daemon's part in a ring, and the bounds that are the same for all
+//! daemons.
 
 use std::time::Duration;
 
@@ -8,95 +9,98 @@ use mpd_wire::{Address, DaemonName, Instance, MAX_MEMBERS};
 pub const GAP: u64 = 1 << 32;
 /// Most candidates tried at once for a new rhs (R3).
 pub const MAX_CANDIDATES: usize = 64;
-/// Most dead members and seeds looked for at one time (R4, R5).
+/// Most dead members and seeds searched at one time (R4, R5).
 pub const MAX_PROBES: usize = 4;
 /// Most daemons dialed back at one time (R7).
 pub const MAX_PROOFS: usize = 32;
-/// Most accepted ring links: one is right, more are on their way out.
+/// Most accepted ring links. One is in use; the others are about to be closed.
 pub const MAX_RING_GUESTS: usize = 8;
 /// Most accepted links for entry and probing.
 pub const MAX_GUESTS: usize = 96;
-/// Most accepted chords: log2 of [`MAX_MEMBERS`] and as many on their way out.
+/// Most accepted chords: log2 of [`MAX_MEMBERS`], and as many that are about to be closed.
 pub const MAX_CHORD_GUESTS: usize = 32;
 /// Most bytes of a scatter's payload: a frame holds it in base 64 with room for the names.
 pub const MAX_PAYLOAD: usize = 512 * 1024;
-/// Most bytes of names in one message, beside a payload or answers. Those of [`MAX_MEMBERS`] of usual
-/// length are fewer; whom a scatter cannot name is asked by the next round.
+/// Most bytes of names in one message, beside a payload or answers. [`MAX_MEMBERS`] names of usual
+/// length take fewer. The next round asks the members that a scatter cannot name.
 pub const MAX_NAMED: usize = 256 * 1024;
-/// Most bytes of answers in one message. Those that do not fit are asked for again by the next round.
+/// Most bytes of answers in one message. The next round asks again for answers that do not fit.
 pub const MAX_GATHERED: usize = 512 * 1024;
 /// Most bytes of one member's answer.
 pub const MAX_ANSWER: usize = 4096;
-/// Most scatters and laps that one daemon has under way.
+/// Most scatters and laps of one daemon that are in progress.
 pub const MAX_REQUESTS: usize = 64;
-/// Most scatters of others that one daemon carries.
+/// Most scatters of other daemons that one daemon carries.
 pub const MAX_CARRIED: usize = 1024;
-/// Most forwarding steps of a scatter: before there are chords, one for each member.
+/// Most forwarding steps of a scatter: one for each member while there are no chords.
 pub const MAX_HOPS: u32 = MAX_MEMBERS as u32;
 /// Most laps that wait for a new rhs.
 pub const MAX_PARKED_LAPS: usize = 16;
 
-/// A daemon's part in a ring.
+/// The configuration of a daemon's part in a ring.
 #[derive(Clone, Debug)]
 pub struct RingConfig {
-    /// Its name, unique in the ring.
+    /// The daemon's name, unique in the ring.
     pub name: DaemonName,
-    /// This life of it: random.
+    /// The daemon's instance: random.
     pub instance: Instance,
-    /// Where others reach it; see also [`crate::Input::Readdress`].
+    /// The addresses under which others reach it; [`crate::Input::Readdress`] changes them.
     pub addresses: Vec<Address>,
-    /// Processes it takes before another is preferred; for placement, the ring only tells it.
+    /// Processes that this host takes before placement prefers another. The ring only passes the
+    /// number on.
     pub ncpus: u32,
-    /// Its place in the host file, if it was booted from one; none: behind all others.
+    /// Its line in the host file, if it was booted from one; `None` places it behind all others.
     pub ordinal: Option<u64>,
-    /// Members to enter through, tried in turn. None: begin as a ring of one.
+    /// Addresses of members through which to enter, tried in turn. If empty, the daemon begins a
+    /// ring of one.
     pub entry: Vec<Address>,
-    /// Hosts that may have a daemon (R5).
+    /// Hosts that may run a daemon of the ring (R5).
     pub seeds: Vec<Seed>,
-    /// Durations.
+    /// The durations.
     pub timing: Timing,
-    /// Seed of the jitter and the choices: random.
+    /// Seed of the generator for jitter and choices: random.
     pub chance: u64,
-    /// Which rules are in force.
+    /// The rules in force.
     #[doc(hidden)]
     pub rules: Rules,
 }
 
-/// A host that may have a daemon of this ring, from the host file or the list saved last time.
+/// A host that may run a daemon of this ring, from the host file or from the list saved by the
+/// previous ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Its place in the file.
+    /// Its line in the file.
     pub ordinal: u64,
-    /// Where its daemon would be reached.
+    /// The address of its daemon.
     pub address: Address,
 }
 
-/// Durations of the ring. Tests scale them.
+/// Durations of the ring. Tests divide them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From pulse to pulse; also the rhythm of looking for the dead.
+    /// The interval between pulses. The search for the dead has the same interval.
     pub pulse: Duration,
-    /// Silence of a neighbour after which it gets no new work.
+    /// After this silence a neighbour gets no new work.
     pub suspect: Duration,
-    /// Silence of the rhs after which it is declared dead.
+    /// After this silence the rhs is declared dead.
     pub dead: Duration,
-    /// How long a connection may take to come up.
+    /// The time in which a connection must come up.
     pub connect: Duration,
-    /// Being woken that much too late means that this daemon itself stood still.
+    /// A daemon that is woken this much too late declares that it stalled.
     pub stall: Duration,
-    /// How long an accuser is remembered (R6).
+    /// The time for which an accuser is remembered (R6).
     pub accusers: Duration,
-    /// Quiet time of the list before chords are opened.
+    /// The time for which the list must be unchanged before chords are opened.
     pub settle: Duration,
     /// Deadline of a scatter.
     pub scatter: Duration,
     /// Deadline of one lap.
     pub lap: Duration,
-    /// How long departed members are remembered.
+    /// The time for which departed members are remembered.
     pub departed: Duration,
-    /// How long members that died and did not come back are remembered, and looked for.
+    /// The time for which dead members are remembered and searched.
     pub dead_memory: Duration,
-    /// How long entries are tried before a daemon with seeds begins alone.
+    /// The time for which entries are tried before a daemon with seeds begins alone.
     pub entry: Duration,
 }
 
@@ -121,7 +125,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// All durations but the memories of the dead and departed divided by `divisor`, for tests.
+    /// Divides all durations by `divisor`, except the memories of the dead and departed. For tests.
     #[must_use]
     pub fn faster(&self, divisor: u32) -> Self {
         Self {
@@ -141,26 +145,26 @@ impl Timing {
     }
 }
 
-/// The rules in force. All of them, except in the scenarios that show what each is for.
+/// The rules in force. All are in force, except in the scenarios that show the effect of each rule.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per rule")]
 pub struct Rules {
-    /// R1: ties of the incarnation are decided.
+    /// R1: further fields order records of equal incarnation.
     pub whole_order: bool,
     /// R2: the owner refutes.
     pub refute: bool,
-    /// R3: who cannot reach its rhs takes the next.
+    /// R3: a daemon that cannot reach its rhs takes the next one.
     pub reknit: bool,
-    /// R3: several candidates at once.
+    /// R3: several candidates are tried at once.
     pub widen: bool,
-    /// R4: the dead are looked for.
+    /// R4: dead members are searched.
     pub probe_dead: bool,
-    /// R5: the seeds are looked for.
+    /// R5: seeds are searched.
     pub probe_seeds: bool,
-    /// R6: who is accused twice moves.
+    /// R6: a daemon that is accused twice moves.
     pub reseat: bool,
-    /// R7: a peer counts once it is a member that was reached.
+    /// R7: a peer counts when it is a member that was reached.
     pub prove: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Who is silent for too long, and whether it is this daemon itself that slept.
+//! Detection: neighbours that are silent for too long, and stalls of this daemon itself.
 
 use crate::links::{Link, LinkId, Purpose};
 use crate::{Event, Ring, Timer};
 use mpd_machine::Time;
 
 impl Ring {
-    /// Woken far too late, this daemon stood still: everybody's patience begins anew, because what
-    /// they said meanwhile may not have been read yet.
+    /// Detects a stall: this daemon was woken far too late. The silence of every neighbour is then
+    /// measured anew, because their messages may not have been read yet.
     pub(super) fn notice_stall(&mut self, now: Time) {
         let idle = now - std::mem::replace(&mut self.now, now);
         let Some(due) = self.timers.next() else { return };
-        // Neither woken in time nor called for anything else.
+        // A timer that is late does not count if other inputs were handled meanwhile.
         if (now - due).min(idle) < self.config.timing.stall {
             return;
         }
@@ -25,7 +25,7 @@ impl Ring {
         self.timers.stop(Timer::Judge);
     }
 
-    /// Before the next pulse, is a silence going to be too long?
+    /// Sets the timer if a silence can become too long before the next pulse.
     pub(super) fn plan_judgement(&mut self, now: Time) {
         let timing = &self.config.timing;
         let limit = |link: &Link| {

@@ -1,4 +1,4 @@
-//! Attempts to connect: what each is for, its deadline, what follows from success and failure.
+//! Attempts to connect: the aim of each, its deadline, and the consequences of success and failure.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,23 @@ use crate::{Output, Phase, Ring, Timer, Token};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, Instance};
 
-/// Why a connection did not come up.
+/// The reason why a connection did not come up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialFailure {
-    /// Nobody listens there, or the network says that nobody can.
+    /// The host refuses the connection, or the network reports it unreachable.
     Refused,
-    /// No answer in time.
+    /// No answer before the deadline.
     TimedOut,
     /// The peer did not prove that it belongs to the ring.
     NotProved,
     /// The address is this daemon's own.
     Myself,
-    /// This daemon could not even try, for want of descriptors or the like: says nothing of the peer.
+    /// This daemon could not try, for example because no descriptor was free. The failure says
+    /// nothing about the peer.
     NoMeans,
 }
 
-/// What an attempt is for.
+/// The aim of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
     /// A new rhs, at this incarnation (R3).
@@ -31,15 +32,15 @@ pub(crate) enum Aim {
     Candidate(DaemonName, u64),
     /// A dead member (R4).
     Dead(DaemonName),
-    /// The seed of that index (R5).
+    /// The seed with this index (R5).
     Seed(usize),
-    /// The entry at that address.
+    /// The entry at this address.
     Entry(Address),
-    /// The daemon that may bear our name, at that incarnation.
+    /// The daemon that may have our name, at this incarnation.
     Double(u64),
     /// A chord.
     Chord(DaemonName),
-    /// A daemon that says that it is a member (R7).
+    /// A daemon that claims to be a member (R7).
     Proof(DaemonName),
 }
 
@@ -53,7 +54,7 @@ impl Aim {
         }
     }
 
-    /// The member wanted, where one is.
+    /// The member that the aim names, if it names one.
     pub(crate) const fn wanted(&self) -> Option<&DaemonName> {
         match self {
             Self::Rhs(name, _)
@@ -65,7 +66,7 @@ impl Aim {
         }
     }
 
-    /// Whether the daemon that answered is the one wanted.
+    /// Whether the daemon that answered is the one that the aim names.
     pub(crate) fn is_met_by(&self, peer: &DaemonName) -> bool {
         match self {
             Self::Double(_) => false,
@@ -112,7 +113,8 @@ impl Ring {
         self.outputs.push_back(Output::Connect { token, name, instance, addresses, purpose });
     }
 
-    /// The life that is wanted of a live member. One that died may be back in another life.
+    /// The instance that must answer for a live member. A member that died may be back with another
+    /// instance.
     fn instance_for(&self, aim: &Aim) -> Option<Instance> {
         match aim {
             Aim::Rhs(name, _) | Aim::Candidate(name, _) | Aim::Chord(name) => {
@@ -127,7 +129,7 @@ impl Ring {
         self.dials.by_token.remove(&token)
     }
 
-    /// Gives up the attempts of which `unwanted` holds.
+    /// Abandons the attempts for which `unwanted` is true.
     pub(super) fn abandon(&mut self, unwanted: impl Fn(&Aim) -> bool) {
         let tokens: Vec<Token> =
             self.dials.iter().filter(|(_, aim)| unwanted(aim)).map(|(token, _)| token).collect();
@@ -165,7 +167,7 @@ impl Ring {
     }
 
     pub(super) fn aim_missed(&mut self, now: Time, aim: Option<Aim>) {
-        // Whoever is out of the ring accuses nobody of its own end.
+        // A daemon that has left the ring accuses no member.
         match aim.filter(|_| self.phase != Phase::Over) {
             None | Some(Aim::Dead(_) | Aim::Seed(_) | Aim::Chord(_)) => {}
             Some(Aim::Proof(name)) => self.not_dialed_back(name),

@@ -1,9 +1,11 @@
-//! Two daemons of one name, an error of whoever started them: one has to go, and never both.
+//! Two daemons of one name: an error of the person who started them. One of them must go, and never
+//! both.
 //!
-//! Who is in the ring stays, a newcomer goes; of two that are in, and of two newcomers, the lesser
-//! instance goes. A daemon that is asked by a daemon of its own name and is in the ring shows its record
-//! and closes; a newcomer just closes. Only the daemon that asks may go: it chose the address, so it knows
-//! more than that somebody used its name. Two newcomers that ask each other do not both go.
+//! A daemon that is in the ring stays, and a newcomer goes. If both are in the ring, or both are
+//! newcomers, the lesser instance goes. A daemon in the ring that is dialed by a daemon of its own
+//! name shows its record and closes the link. A newcomer only closes the link. Only the daemon that
+//! dialed may go: it chose the address, so it knows that a daemon of its name runs there. Therefore
+//! two newcomers that dial each other do not both go.
 
 use crate::config::GAP;
 use crate::dial::Aim;
@@ -21,8 +23,8 @@ pub(crate) struct Hearing {
 }
 
 impl Ring {
-    /// Asks the addresses of a record that bears our name whether somebody lives there. False if it can
-    /// only be a former life of ours: it had our address.
+    /// Dials the addresses of a record that has our name, to find a living daemon there. False if
+    /// the record can only be one of a former instance of ours: it has one of our addresses.
     pub(super) fn look_for_double(&mut self, now: Time, told: &Record) -> bool {
         let ours = |address| self.config.addresses.contains(address);
         let possible = told.standing == Standing::Live
@@ -35,7 +37,7 @@ impl Ring {
         possible
     }
 
-    /// Nobody of our name answered: its place is ours.
+    /// No daemon of our name answered: this daemon takes its place.
     pub(super) fn no_double(&mut self, now: Time, incarnation: u64) {
         if self.seat().is_none() && self.phase != Phase::Over {
             let (position, ordinal) = self.list.highest().unwrap_or_default();
@@ -49,7 +51,7 @@ impl Ring {
         }
     }
 
-    /// Somebody of our name is at the other end of a link, perhaps this daemon itself.
+    /// A daemon of our name is at the other end of a link. It may be this daemon itself.
     pub(super) fn met_double(&mut self, now: Time, id: LinkId, link: Link, aim: Option<Aim>) {
         if link.peer.instance == self.config.instance {
             if let Some(Aim::Seed(index)) = aim {
@@ -61,7 +63,7 @@ impl Ring {
         match aim {
             None => self.double_asks(id),
             Some(_) if self.seat().is_none() && self.is_lesser(&link) => {
-                // Whatever the other is, we are the one to go.
+                // Whether the other daemon is in the ring or a newcomer, this daemon has to go.
                 self.outputs.push_back(Output::Close(id));
                 self.step_down(now);
             }
@@ -83,7 +85,7 @@ impl Ring {
     fn double_asks(&mut self, id: LinkId) {
         let own = self.list.get(&self.config.name).cloned();
         if let Some(own) = own {
-            // The link is not on our books and never will be.
+            // The link was not entered into `links` and never will be.
             self.outputs.push_back(Output::Send(id, RingMessage::List { records: vec![own] }));
         }
         self.outputs.push_back(Output::Close(id));
@@ -94,7 +96,7 @@ impl Ring {
         self.end(now);
     }
 
-    /// Whether a message came from a double that is being heard, and is dealt with.
+    /// Whether a message came from a double that is being examined. If so, it is handled.
     pub(super) fn heard_double(&mut self, now: Time, id: LinkId, message: &RingMessage) -> bool {
         if self.hearing.as_ref().is_none_or(|hearing| hearing.link != id) {
             return false;
@@ -114,8 +116,8 @@ impl Ring {
         true
     }
 
-    /// A double that was heard is gone without a record that counts: it is none. False if it was
-    /// another link that is gone.
+    /// A link is gone. If it was that of a double that showed no record that counts, the daemon
+    /// there is no double. False if it was another link.
     pub(super) fn double_gone(&mut self, now: Time, id: LinkId) -> bool {
         let heard = self.hearing.take_if(|hearing| hearing.link == id);
         let was_heard = heard.is_some();

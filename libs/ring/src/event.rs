@@ -1,4 +1,4 @@
-//! What happened to a ring, for people: logs, `mpdwatch`, transcripts. One text per fact.
+//! Events of a ring, for logs, `mpdwatch` and transcripts. Each event has one text.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use mpd_wire::{Address, DaemonName};
 /// A fact about the ring as this daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This daemon has its place and both neighbours, or is alone by intention.
+    /// This daemon has its place and both neighbours, or it is alone by intention.
     Entered {
         /// Members, this one included.
         members: usize,
     },
-    /// Every entry was tried once more, and none let this daemon in.
+    /// Every entry was tried once more, and none admitted this daemon.
     EntryFailed,
-    /// A member was heard of for the first time.
+    /// The first record of a member arrived.
     MemberEntered(DaemonName),
     /// A member that was dead or departed is back.
     MemberReturned(DaemonName),
     /// A member was declared dead.
     MemberDied {
-        /// Who.
+        /// The member.
         name: DaemonName,
-        /// By whom.
+        /// The member that declared it dead.
         by: Option<DaemonName>,
     },
     /// A member left by command.
@@ -35,39 +35,39 @@ pub enum Event {
     LinkedLhs(DaemonName),
     /// The link from the lhs is gone.
     LostLhs(DaemonName),
-    /// A neighbour is silent for a while.
+    /// A neighbour has been silent for some time.
     Suspected(DaemonName),
-    /// A suspected neighbour was heard again.
+    /// A suspected neighbour has sent again.
     Recovered(DaemonName),
     /// This daemon was declared dead and refuted it (R2).
     Refuted {
-        /// Who had said so.
+        /// The member that had declared it dead.
         by: Option<DaemonName>,
     },
     /// This daemon moved away from its accusers (R6).
     Reseated,
-    /// Another living daemon bears this name; this one goes.
+    /// Another living daemon has this name; this one leaves.
     SteppedDown,
     /// This daemon left by command.
     Left,
-    /// This daemon itself stood still for a while and judges nobody for it.
+    /// This daemon itself stalled, and therefore suspects no neighbour.
     Stalled,
-    /// A daemon wants to be a member, and nobody of its name answers at its addresses (R7).
+    /// A daemon claims to be a member, and no daemon of its name answers at its addresses (R7).
     NotDialedBack {
-        /// Who.
+        /// The daemon.
         name: DaemonName,
-        /// Where its link comes from.
+        /// The address from which its link comes.
         at: Address,
     },
     /// A frame was dropped, because its sender may not send it.
     FrameRefused {
         /// The name that the sender gave.
         name: DaemonName,
-        /// Where its link comes from.
+        /// The address from which its link comes.
         at: Address,
-        /// What came.
+        /// The kind of message.
         what: &'static str,
-        /// Why it does not count.
+        /// The reason.
         why: &'static str,
     },
     /// A list or table is full; what did not fit was dropped.
@@ -75,7 +75,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// What happened as one word, for programs; those of `message::console::Happening::event`.
+    /// The kind of event as one word, for programs; `message::console::Happening::event` has the
+    /// same words.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Entered { .. } => "entered",
@@ -101,7 +102,7 @@ impl Event {
         }
     }
 
-    /// The other member that it is about; none if it is about this daemon or the ring.
+    /// The other member that the event is about; `None` if it is about this daemon or the ring.
     pub const fn member(&self) -> Option<&DaemonName> {
         match self {
             Self::MemberEntered(name)

@@ -1,8 +1,9 @@
-//! Forgetting those who died or left and do not come back.
+//! How members that died or left, and did not come back, are forgotten.
 //!
-//! Each daemon does it by its own clock, so their records carry their age, and the last part of the
-//! memory is kept to oneself: a record that old is neither told nor taken by who does not know it, and
-//! counts in nobody's digest. What one daemon has forgotten another cannot bring back.
+//! Each daemon measures the age of their records by its own clock, so a record carries its age. A
+//! daemon does not pass on a record in the last part of its memory. A record that old is not
+//! accepted by a daemon that does not have it, and is part of no digest. A record that one daemon
+//! has forgotten can therefore not return from another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +13,21 @@ use crate::config::Timing;
 use mpd_machine::Time;
 use mpd_wire::{DaemonName, Record, Standing};
 
-/// Since when the dead are dead and the departed away.
+/// The times at which the dead died and the departed left.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     since: BTreeMap<DaemonName, Time>,
 }
 
 impl Gone {
-    /// Takes down how old a record is that was just taken over.
+    /// Notes the age of a record that was just accepted.
     pub(crate) fn note(&mut self, now: Time, record: &Record) {
         match record.standing {
             Standing::Live => {
                 self.since.remove(&record.name);
             }
             Standing::Dead | Standing::Departed => {
-                // There is no time before the epoch: what is older counts from there.
+                // No time lies before the epoch: older records count from there.
                 let age = Duration::from_secs(record.age_s.into());
                 let since = Time::ZERO + (now - Time::ZERO).saturating_sub(age);
                 self.since.insert(record.name.clone(), since);
@@ -40,7 +41,7 @@ impl Gone {
 }
 
 impl Timing {
-    /// How long a record of that standing is kept; the living are not forgotten.
+    /// How long a record of this standing is kept. Live members are not forgotten.
     fn memory(&self, standing: Standing) -> Duration {
         match standing {
             Standing::Live => Duration::MAX,
@@ -49,20 +50,20 @@ impl Timing {
         }
     }
 
-    /// The age from which on a record of that standing is not talked about.
+    /// The age from which a record of this standing is not passed on.
     fn discretion(&self, standing: Standing) -> Duration {
         self.memory(standing) / 8 * 7
     }
 }
 
 impl Ring {
-    /// Whether a record that is not known here is too old to be taken.
+    /// Whether a record that is not known here is too old to be accepted.
     pub(super) fn is_stale(&self, told: &Record) -> bool {
         let age = Duration::from_secs(told.age_s.into());
         age >= self.config.timing.discretion(told.standing)
     }
 
-    /// The record as it is told: with its age.
+    /// The record as it is sent: with its age.
     pub(super) fn aged(&self, record: &Record) -> Record {
         let age = match record.standing {
             Standing::Live => Duration::ZERO,
@@ -72,7 +73,7 @@ impl Ring {
         Record { age_s, ..record.clone() }
     }
 
-    /// Goes through the dead and departed: the old ones fade, the oldest are forgotten.
+    /// Goes through the dead and departed: old records fade, and the oldest are forgotten.
     pub(super) fn forget_gone(&mut self, now: Time) {
         let mut faded = Vec::new();
         let mut forgotten = Vec::new();

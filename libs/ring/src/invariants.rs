@@ -1,4 +1,5 @@
-//! What must hold between the parts of a [`Ring`] after every public call. In debug builds only.
+//! Conditions between the parts of a [`Ring`] that hold after every public call. Checked in debug
+//! builds only.
 
 use crate::config::{
     MAX_CANDIDATES, MAX_CHORD_GUESTS, MAX_GUESTS, MAX_PROBES, MAX_PROOFS, MAX_RING_GUESTS,
@@ -7,7 +8,7 @@ use crate::links::{Link, Purpose};
 use crate::{Phase, Ring};
 use mpd_wire::{MAX_MEMBERS, Standing};
 
-/// Lists longer than this are not recomputed at every step.
+/// Lists longer than this are not checked at every step.
 const RECOMPUTED: usize = 32;
 
 impl Ring {

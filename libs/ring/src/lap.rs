@@ -1,5 +1,5 @@
-//! A message once round the ring and home, hop by hop. What cannot go on waits for the new rhs; what
-//! does not come home in time is reported lost, once.
+//! A message once round the ring, hop by hop. A lap that cannot be forwarded waits for the new rhs.
+//! A lap that is not back in time is reported lost, once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ struct Running {
 pub(crate) struct Laps {
     last: u64,
     running: BTreeMap<u64, Running>,
-    /// Those that wait for a new rhs, and since when.
+    /// Laps that wait for a new rhs, and the time since which each waits.
     parked: VecDeque<(Time, Lap)>,
 }
 
@@ -48,7 +48,7 @@ impl Ring {
     fn start_lap(&mut self, now: Time, running: Running) {
         let trace = running.trace;
         if self.rhs().is_none() && self.list.live_count() == 1 {
-            // Alone, every lap is home before it began.
+            // In a ring of one, a lap is complete at once.
             let names = if trace { vec![self.config.name.clone()] } else { Vec::new() };
             self.laps_home(now, &running, 0, names);
             return;
@@ -69,7 +69,7 @@ impl Ring {
         if lap.origin != self.config.instance {
             return self.pass_lap(lap);
         }
-        // One that was reported lost and comes home after all is no news.
+        // A lap that was reported lost and comes back later is ignored.
         let Some(mut running) = self.laps.running.remove(&lap.sequence) else { return };
         self.timers.stop(Timer::Lap(lap.sequence));
         running.home += 1;
@@ -85,7 +85,7 @@ impl Ring {
         self.outputs.push_back(Output::LapsHome { request, hops, names, took });
     }
 
-    /// To the rhs. A lap whose origin is gone ends after two rounds.
+    /// Sends a lap to the rhs. A lap whose origin is gone ends after two rounds.
     fn pass_lap(&mut self, mut lap: Lap) {
         let members = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
         if lap.hops > members.saturating_mul(2).saturating_add(16) {
@@ -107,7 +107,8 @@ impl Ring {
         }
     }
 
-    /// Nobody waits any more for what was parked that long.
+    /// Drops laps that were parked for the whole deadline of a lap: their origins have reported
+    /// them lost.
     pub(super) fn drop_late_laps(&mut self, now: Time) {
         let patience = self.config.timing.lap;
         self.laps.parked.retain(|(since, _)| now - *since < patience);

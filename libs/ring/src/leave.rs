@@ -1,4 +1,5 @@
-//! Leaving by command: a record of its own, told to the neighbours before the links close behind it.
+//! Leaving by command: the daemon sends its departed record to the neighbours before it closes the
+//! links.
 
 use crate::{Event, Ring};
 use mpd_machine::Time;

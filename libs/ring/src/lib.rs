@@ -1,16 +1,17 @@
-//! One daemon's part in the ring: who is in it, who its neighbours are, how a message reaches all.
+//! One daemon's part in the ring: the list of members, the neighbours, and messages to all members.
 //!
-//! [`Ring`] holds every decision; it opens no connection, reads no clock and proves nothing: the
-//! channel below hands in links whose peers are proved, and whose messages are whole and in order.
-//! The rules R1-R7 and a diagram stand in `README.md` of this crate.
+//! [`Ring`] makes every decision. It opens no connection, reads no clock, and proves no peer. The
+//! channel below it hands in links whose peers are proved, and messages that are whole and in
+//! order. `README.md` of this crate has the rules R1 to R7 and a diagram.
 //!
-//! The owner reads its sockets before it lets time pass: after standing still, every input that waits
-//! is handed in before [`Machine::handle_timeout`]: a [`Pump`](mpd_machine::Pump) does so.
+//! The owner reads its sockets before it lets time pass. After a stall it hands in every waiting
+//! input before it calls [`Machine::handle_timeout`]. A [`Pump`](mpd_machine::Pump) keeps this
+//! order.
 //!
 //! **Users.** The daemon, and the simulator of rings.
 //!
-//! **Must not know.** Jobs and their processes: orders of the daemons travel as opaque payloads. Sockets, files and clocks are
-//! unknown as well.
+//! **Must not know.** Jobs and their processes: orders of the daemons travel as opaque payloads.
+//! Sockets, files and clocks are unknown to the ring as well.
 #![forbid(unsafe_code)]
 
 mod candidates;
@@ -58,67 +59,69 @@ use mpd_wire::message::{Answer, Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey};
 use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat};
 
-/// An attempt to connect.
+/// The number of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// A request of a console; the owner chooses the number and finds it again in the answer.
+/// The number of a console's request. The owner chooses the number, and the answer has the same
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// What the world did.
+/// An event that the owner hands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A link is up and its peer proved.
+    /// A link is up, and its peer is proved.
     LinkUp {
-        /// Never used before by this daemon.
+        /// The link's id, never used before by this daemon.
         link: LinkId,
-        /// Of the [`Output::Connect`] that it answers; none for a link accepted.
+        /// The token of the [`Output::Connect`] that made this link; `None` for an accepted link.
         token: Option<Token>,
-        /// Who is there, proved by the channel.
+        /// The peer, as the channel proved it.
         peer: Peer,
-        /// What the side that connected wants of it.
+        /// The use that the connecting side makes of the link.
         purpose: Purpose,
         /// The address at the other end.
         from: Address,
     },
-    /// A message came.
+    /// A message arrived.
     Received(LinkId, RingMessage),
-    /// A link is gone, for whatever reason; not said of links closed by [`Output::Close`].
+    /// A link is gone, for any reason. Links closed by [`Output::Close`] are not reported.
     LinkClosed(LinkId),
-    /// An attempt came to nothing.
+    /// An attempt to connect failed.
     ConnectFailed(Token, DialFailure),
-    /// A console wants this daemon to leave.
+    /// A console asks this daemon to leave the ring.
     Leave,
     /// The addresses under which others reach this daemon, the best first, at most
-    /// [`MAX_ADDRESSES`](mpd_wire::MAX_ADDRESSES). If they are not those of its record, it is told to all. None at all
-    /// changes nothing.
+    /// [`MAX_ADDRESSES`](mpd_wire::MAX_ADDRESSES). If they differ from those of its record, the
+    /// daemon sends a new record to all members. An empty list changes nothing.
     Readdress(Vec<Address>),
-    /// Whether this daemon is draining: to get new processes only where it is named. Told to all.
+    /// Whether this daemon is draining, that is, gets new processes only where a command names it.
+    /// All members receive the change.
     Drain(bool),
-    /// A console, or the daemon itself, wants all members to act on something.
+    /// A console, or the daemon itself, sends a payload to all members.
     Scatter(RequestId, Payload),
-    /// This daemon acted on a scatter.
+    /// This daemon acted on a scatter; the payload is its answer.
     Answered(ScatterId, Payload),
-    /// A console wants that many laps, and with `trace` the names on the way.
+    /// A console asks for this number of laps, and with `trace` for the names on the way.
     Lap {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// How many, one after the other.
+        /// The number of laps, one after the other.
         laps: u32,
-        /// Whether members write their names down.
+        /// Whether members add their names.
         trace: bool,
     },
-    /// A job of this host wants a name to be found by all; answered by [`Output::Published`].
+    /// A job of this host publishes a name; answered by [`Output::Published`].
     Publish {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// The name, what it stands for, the job.
+        /// The name, its value, and the job.
         claim: Claim,
     },
     /// A job takes its name back; answered by [`Output::Unpublished`].
     Unpublish {
-        /// Whose.
+        /// The request.
         request: RequestId,
         /// The name.
         name: String,
@@ -127,127 +130,130 @@ pub enum Input {
         /// The key that it was published with.
         key: Option<NameKey>,
     },
-    /// A job is over: what it published through this daemon vanishes.
+    /// A job is over. The names that it published through this daemon vanish.
     JobOver(JobId),
 }
 
-/// Where an order comes from.
+/// The sender of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The member that gave it.
+    /// The member that gave the order.
     pub origin: DaemonName,
-    /// The member that handed it on.
+    /// The member that forwarded it to this daemon.
     pub name: DaemonName,
-    /// Where that one's link comes from.
+    /// The address from which the link of that member comes.
     pub at: Address,
 }
 
-/// What the daemon has to do.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to one of the addresses, whichever answers; then [`Input::LinkUp`] or
+    /// Connect to the first of the addresses that answers. The result is [`Input::LinkUp`] or
     /// [`Input::ConnectFailed`].
     Connect {
-        /// Names the attempt.
+        /// The attempt.
         token: Token,
-        /// Who is to answer; anybody of the ring if none. An address where somebody else answers is as
-        /// good as one where nobody does.
+        /// The daemon that must answer; `None` accepts any daemon of the ring. An address where
+        /// another daemon answers counts as an address without an answer.
         name: Option<DaemonName>,
-        /// Which life of it, if no other will do.
+        /// The instance that must answer; `None` accepts any.
         instance: Option<Instance>,
-        /// In order of preference.
+        /// The addresses, the preferred first.
         addresses: Vec<Address>,
-        /// To be said in the handshake.
+        /// The purpose that the handshake gives.
         purpose: Purpose,
     },
-    /// Give this attempt up. A link that came up meanwhile may still be handed in.
+    /// Abandon this attempt. A link that came up meanwhile may still be handed in.
     Abandon(Token),
-    /// Send.
+    /// Send a message.
     Send(LinkId, RingMessage),
-    /// Send what is queued, then close.
+    /// Send the queued data, then close the link.
     Close(LinkId),
-    /// Act on this once, then say [`Input::Answered`].
+    /// Act on this payload once, then hand in [`Input::Answered`].
     Deliver {
-        /// Names it in the answer.
+        /// The scatter, as the answer names it.
         id: ScatterId,
-        /// What to act on.
+        /// The payload to act on.
         payload: Payload,
-        /// Forwarding steps it took.
+        /// The number of times that the scatter was forwarded.
         hops: u32,
-        /// Who says so; none if it is this daemon.
+        /// The sender; `None` if it is this daemon.
         sender: Option<Sender>,
     },
     /// A scatter is over.
     Scattered {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// Who answered what.
+        /// The members that answered, with their answers.
         answers: Vec<Answer>,
-        /// Live members not heard of. Done only if there are none.
+        /// The live members that did not answer. The scatter is complete only if this list is
+        /// empty.
         missing: Vec<DaemonName>,
-        /// Most forwarding steps to any member.
+        /// The largest number of forwarding steps to any member.
         depth: u32,
     },
-    /// All laps came home.
+    /// All laps came back.
     LapsHome {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// Hops of the last one.
+        /// The hops of the last lap.
         hops: u32,
-        /// Names on the way of the last one, if asked for: from this daemon's rhs to itself.
+        /// The names on the way of the last lap, if `trace` was set: from this daemon's rhs to this
+        /// daemon.
         names: Vec<DaemonName>,
-        /// From the request to now.
+        /// The time since the request.
         took: Duration,
     },
-    /// A lap did not come home.
+    /// A lap did not come back.
     LapLost {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// How many had come home before.
+        /// The number of laps that had come back before.
         home: u32,
     },
     /// A publication is over.
     Published {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// How it ended.
+        /// The result.
         result: Publication,
     },
     /// A name was taken back.
     Unpublished {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// Whether that job had published it through this daemon, with that key.
+        /// Whether that job had published the name through this daemon with that key.
         found: bool,
     },
-    /// A name that was published here is another's: two halves of a ring met, and each had it.
+    /// A name that was published here now belongs to another job: two halves of a ring met, and
+    /// each had published it.
     NameLost {
         /// The name.
         name: String,
-        /// The job that has it no more.
+        /// The job that lost the name.
         job: JobId,
-        /// The job that has it.
+        /// The job that has the name.
         to: JobId,
     },
-    /// Too many requests are under way.
+    /// Too many requests are in progress.
     Refused(RequestId),
-    /// Something for people.
+    /// An event to log or to show.
     Event(Event),
-    /// This daemon is out of the ring for good: it left or stepped down.
+    /// This daemon is out of the ring and does not return: it left or stepped down.
     Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Pulse,
-    /// Some neighbour may have been silent for too long.
+    /// A neighbour may have been silent for too long.
     Judge,
     Dial(Token),
     /// The next candidate is due (R3).
     Candidate,
-    /// The rhs may be dialed, or replaced, again.
+    /// The rhs may be dialed or replaced again.
     Hold,
-    /// What was missing is sent again.
+    /// The members without an answer are asked again.
     Resend(u64),
     /// Deadline of this daemon's own scatter.
     Scatter(u64),
@@ -258,21 +264,21 @@ enum Timer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Without both neighbours for the first time.
+    /// The daemon does not yet have both neighbours.
     Entering,
     Member,
-    /// Left or stepped down.
+    /// The daemon left or stepped down.
     Over,
 }
 
-/// One daemon's membership. See the module.
+/// One daemon's membership. The module's documentation describes it.
 #[derive(Debug)]
 pub struct Ring {
     config: RingConfig,
     phase: Phase,
     random: random::Random,
     list: list::List,
-    /// Of the call under way.
+    /// The time of the current call.
     now: Time,
     list_changed: Time,
     revision: u64,
@@ -283,7 +289,7 @@ pub struct Ring {
     reknit: candidates::Reknit,
     hearing: Option<double::Hearing>,
     search: probe::Search,
-    /// Names of records to be told, with the link that told us.
+    /// Names of records that other members must receive, with the link by which each record came.
     untold: BTreeMap<DaemonName, Option<LinkId>>,
     names: names::Names,
     scatters: scatter::Scatters,
@@ -293,7 +299,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A daemon that begins now. It has outputs at once.
+    /// A daemon that starts now. It has outputs at once.
     pub fn new(now: Time, config: RingConfig) -> Self {
         let mut ring = Self {
             phase: Phase::Entering,
@@ -322,7 +328,7 @@ impl Ring {
         ring
     }
 
-    /// When [`Machine::handle_timeout`] is due.
+    /// The time at which [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
@@ -330,14 +336,14 @@ impl Ring {
     fn begin(&mut self, now: Time) {
         let offset = self.jitter(self.config.timing.pulse);
         self.timers.set(Timer::Pulse, now + offset);
-        // Told where to enter, a daemon begins nothing of its own.
+        // A daemon with an entry does not begin a ring of its own.
         if self.config.entry.is_empty() {
             self.take_first_place();
         }
         self.search(now);
     }
 
-    /// What follows from any change: the right neighbours, the news told.
+    /// The consequences of any change: the neighbours are derived again, and the changes are sent.
     fn settle(&mut self, now: Time) {
         if self.phase != Phase::Over {
             self.review_rhs(now);
@@ -350,7 +356,7 @@ impl Ring {
         }
     }
 
-    /// The pulse, and all that happens at its pace.
+    /// The pulse, and all work that happens at its pace.
     fn pulse(&mut self, now: Time) {
         self.timers.set(Timer::Pulse, now + self.config.timing.pulse);
         self.send_pulses();
@@ -362,7 +368,7 @@ impl Ring {
         self.plan_judgement(now);
     }
 
-    /// Nothing is done for anybody any more.
+    /// After the end: refuses all requests and closes all links.
     fn refuse(&mut self, input: Input) {
         match input {
             Input::LinkUp { link, .. } => self.outputs.push_back(Output::Close(link)),
@@ -396,7 +402,7 @@ impl Ring {
         }
     }
 
-    /// This daemon's seat, once it has one.
+    /// This daemon's seat, as soon as it has one.
     fn seat(&self) -> Option<Seat> {
         self.list.get(&self.config.name).map(Record::seat)
     }
@@ -454,7 +460,7 @@ impl Machine for Ring {
                 Timer::Judge => self.judge(now),
                 Timer::Dial(token) => self.dial_expired(now, token),
                 Timer::Candidate => self.try_candidate(now),
-                // The review after this call looks at the time itself.
+                // `settle` compares the time with `not_before` itself.
                 Timer::Hold => {}
                 Timer::Resend(sequence) => self.resend(now, sequence),
                 Timer::Scatter(sequence) => self.scatter_expired(sequence),

@@ -1,7 +1,7 @@
-//! The links of a daemon: which there are, what each is for, which come and go.
+//! The links of a daemon, their purposes, and how they come and go.
 //!
-//! A link serves both directions whoever opened it. Ring links carry everything; entry and probe links
-//! live for an exchange of lists; chords carry scatters only.
+//! A link serves both directions, whichever side opened it. Ring links carry everything. Entry and
+//! probe links live for an exchange of lists. Chords carry scatters only.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use mpd_machine::Time;
 use mpd_wire::message::RingMessage;
 use mpd_wire::{Address, DaemonName, Instance};
 
-/// A link, numbered by the owner of the connections.
+/// The number of a link, given by the owner of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// Who is at the other end, as the channel proved it.
+/// The daemon at the other end, as the channel proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its name.
     pub name: DaemonName,
-    /// Which life of it.
+    /// Its instance.
     pub instance: Instance,
 }
 
-/// What the side that connects wants of a link.
+/// The use that the connecting side makes of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// To be the other's lhs.
+    /// To become the peer's lhs.
     Ring,
     /// To enter.
     Join,
-    /// To learn whether somebody lives, and to exchange lists if so.
+    /// To learn whether a daemon lives, and to exchange lists with it.
     Probe,
     /// To carry scatters.
     Chord,
@@ -49,18 +49,18 @@ pub(crate) struct LinkUp {
 pub(crate) struct Link {
     pub(crate) peer: Peer,
     pub(crate) purpose: Purpose,
-    /// Opened by us.
+    /// Opened by this daemon.
     pub(crate) own: bool,
-    /// Where it comes from.
+    /// The address from which it comes.
     pub(crate) from: Address,
-    /// What comes by it counts (R7).
+    /// Messages that come by it count (R7).
     pub(crate) proved: bool,
-    /// Records came by it that were not taken over.
+    /// Records came by it that were not accepted.
     pub(crate) dropped: bool,
     pub(crate) up: Time,
     pub(crate) heard: Time,
     pub(crate) suspected: bool,
-    /// Pulses in a row whose digest was another.
+    /// Pulses in a row whose digest differed.
     pub(crate) mismatches: u32,
 }
 
@@ -69,7 +69,7 @@ impl Link {
         self.own && self.purpose == purpose
     }
 
-    /// Accepted for this purpose, from a peer that counts.
+    /// Whether it was accepted for this purpose from a peer that counts.
     pub(crate) fn is_guest(&self, purpose: Purpose) -> bool {
         !self.own && self.proved && self.purpose == purpose
     }
@@ -111,7 +111,7 @@ impl Links {
         self.0.len()
     }
 
-    /// Ids of the links of which `wanted` holds.
+    /// Ids of the links for which `wanted` is true.
     pub(crate) fn which(&self, wanted: impl Fn(&Link) -> bool) -> Vec<LinkId> {
         self.iter().filter(|(_, link)| wanted(link)).map(|(id, _)| id).collect()
     }
@@ -147,7 +147,7 @@ impl Ring {
             None => None,
             Some(token) => match self.take_dial(token) {
                 Some(aim) => Some(aim),
-                // It was given up meanwhile.
+                // The attempt was abandoned meanwhile.
                 None => return self.outputs.push_back(Output::Close(id)),
             },
         };
@@ -179,7 +179,8 @@ impl Ring {
         };
         let proved = self.links.get(id).is_some_and(|link| link.proved);
         let same = |link: &Link| !link.own && link.purpose == purpose;
-        // A peer that comes again has lost its earlier link. A claim alone ends no member's link.
+        // A peer that connects again has lost its earlier link. A mere claim to a name ends no link
+        // of a member.
         let earlier =
             |link: &Link| same(link) && link.peer.name == peer.name && (proved || !link.proved);
         for old in self.links.which(earlier) {
@@ -196,7 +197,7 @@ impl Ring {
     }
 
     pub(super) fn received(&mut self, now: Time, id: LinkId, message: RingMessage) {
-        // What was on its way while we closed is no news.
+        // Messages that were on their way when this daemon closed the link are ignored.
         let Some(link) = self.links.get_mut(id) else { return };
         link.heard = now;
         let proved = link.proved;
@@ -248,7 +249,7 @@ impl Ring {
         }
         self.share_carrier_gone(now, id);
         if !self.double_gone(now, id) && link.is_own(Purpose::Join) {
-            // Whoever answered did not let us in.
+            // The daemon that answered did not admit this daemon.
             self.entry_failed(now);
         }
     }
@@ -263,7 +264,7 @@ impl Ring {
                 (Purpose::Probe, true) => age > pulse * 2,
                 (Purpose::Join, true) => age > pulse * 4 || entered && age > pulse * 2,
                 (Purpose::Probe | Purpose::Join, false) => age > pulse * 6,
-                // A peer that does not become a member in that time is none.
+                // A peer that does not become a member in this time is dismissed.
                 (Purpose::Ring | Purpose::Chord, false) if !link.proved => {
                     age > pulse * 6 && !self.is_live_instance(link.peer.instance)
                 }
@@ -273,7 +274,7 @@ impl Ring {
         for id in self.links.which(over) {
             self.close(now, id);
         }
-        // A ring link of ours that is not the rhs any more.
+        // A ring link of this daemon that is no longer the link to the rhs.
         let rhs = self.reknit.rhs;
         for id in self.links.which(|link| link.is_own(Purpose::Ring)) {
             if Some(id) != rhs {
@@ -282,7 +283,7 @@ impl Ring {
         }
     }
 
-    /// Says something on a link, unless what came by it has just led to its end.
+    /// Sends a message on a link, unless a message received by that link has just led to its end.
     pub(super) fn send(&mut self, link: LinkId, message: RingMessage) {
         if self.links.get(link).is_some() {
             self.outputs.push_back(Output::Send(link, message));

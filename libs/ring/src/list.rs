@@ -1,19 +1,19 @@
 //! The full list of members: records by name, the live ones in order of their seats, and a digest.
 //!
-//! The list decides nothing; who merges what and why stands in `spread` and `owner`.
+//! The list decides nothing. `spread` and `owner` decide which records are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use mpd_wire::{DaemonName, Record, Seat, Standing};
 
-/// Records of all members that were ever heard of and not yet forgotten.
+/// Records of all members that were ever received and not yet forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     records: BTreeMap<DaemonName, Record>,
-    /// Seats of the live ones.
+    /// Seats of the live members.
     circle: BTreeSet<Seat>,
-    /// Names of those soon to be forgotten, of which nobody is told any more.
+    /// Names of members that will soon be forgotten. Their records are no longer sent.
     faded: BTreeSet<DaemonName>,
     digest: u64,
 }
@@ -55,12 +55,12 @@ impl List {
         }
     }
 
-    /// The records that others are told.
+    /// The records that are sent to others.
     pub(crate) fn told(&self) -> impl Iterator<Item = &Record> {
         self.iter().filter(|record| !self.faded.contains(&record.name))
     }
 
-    /// Departed members are no part of it: each daemon forgets them by its own clock.
+    /// A digest of the list without departed members: each daemon forgets those by its own clock.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
@@ -73,29 +73,29 @@ impl List {
         self.records.len()
     }
 
-    /// How many are live.
+    /// The number of live members.
     pub(crate) fn live_count(&self) -> usize {
         self.circle.len()
     }
 
-    /// The live seats after `from`, once round, `from` itself excluded.
+    /// The live seats after `from`, once round, without `from` itself.
     pub(crate) fn round<'a>(&'a self, from: &Seat) -> impl Iterator<Item = &'a Seat> + use<'a> {
         let behind = self.circle.range((Bound::Excluded(from), Bound::Unbounded));
         behind.chain(self.circle.range(..from))
     }
 
-    /// The next live seat after `from`; none when nobody else is live.
+    /// The next live seat after `from`; `None` if no other member is live.
     pub(crate) fn after(&self, from: &Seat) -> Option<&Seat> {
         self.round(from).next()
     }
 
-    /// The last live seat before `from`; none when nobody else is live.
+    /// The last live seat before `from`; `None` if no other member is live.
     pub(crate) fn before(&self, from: &Seat) -> Option<&Seat> {
         let ahead = self.circle.range(..from).next_back();
         ahead.or_else(|| self.circle.range((Bound::Excluded(from), Bound::Unbounded)).next_back())
     }
 
-    /// The live seats strictly between two.
+    /// The live seats strictly between two seats.
     pub(crate) fn between<'a>(
         &'a self,
         from: &'a Seat,
@@ -111,7 +111,7 @@ impl List {
         Some((position, ordinal))
     }
 
-    /// Whether what is derived agrees with the records.
+    /// Whether the derived fields agree with the records.
     pub(crate) fn is_consistent(&self) -> bool {
         let digest = self.told().map(weight).fold(0, u64::wrapping_add);
         let live = self.iter().filter(|record| record.standing == Standing::Live);

@@ -1,13 +1,15 @@
-//! Published names: what each daemon has published for the jobs it serves, and who has which name.
+//! Published names: the names that each daemon has published for its jobs, and the owner of each
+//! name.
 //!
-//! All names of one daemon stand on one [`Sheet`], which its owner alone changes, counting its versions
-//! up; so a name that is taken back is simply not on the next version, and nobody keeps a record of
-//! its end. A sheet belongs to one life of its owner. It counts while that life is a live member; it is
-//! kept while that life is dead, since it may refute that; it is dropped when the owner departs, is
-//! forgotten, or lives on in another instance.
+//! All names of one daemon are on one [`Sheet`]. Only its owner changes the sheet, and increases
+//! its version each time. A name that is taken back is absent from the next version, so no record
+//! of its end is needed. A sheet belongs to one instance of its owner. It counts while that
+//! instance is a live member. It is kept while that instance is dead, since the instance may refute
+//! its death. It is dropped when the owner departs, is forgotten, or has another instance.
 //!
-//! Two owners may claim one name, each in a half of the ring: the lowest job id has it everywhere, the
-//! other owner takes its claim back. How sheets travel and how a claim is made stands in `publish`.
+//! Two owners may claim one name, each in a half of the ring. The lowest job id has the name
+//! everywhere, and the other owner takes its claim back. `publish` describes how sheets travel and
+//! how a claim is made.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +18,10 @@ use crate::list::List;
 use mpd_wire::names::{Claim, Sheet};
 use mpd_wire::{DaemonName, Standing};
 
-/// Most bytes on all sheets that a daemon keeps.
+/// Most bytes of all sheets that a daemon keeps.
 pub const MAX_SHEETS: usize = 16 * 1024 * 1024;
 
-/// A sheet and what is often asked of it.
+/// A sheet and derived values that are often needed.
 #[derive(Debug)]
 struct Held {
     sheet: Sheet,
@@ -32,9 +34,10 @@ struct Held {
 pub(crate) struct Names {
     sheets: BTreeMap<DaemonName, Held>,
     bytes: usize,
-    /// Owners of sheets to be told, with the link that told us.
+    /// Owners of sheets that others must receive, with the link by which each sheet came.
     pub(crate) untold: BTreeMap<DaemonName, Option<LinkId>>,
-    /// A sheet or a member has changed since the own claims were compared with the others'.
+    /// Whether a sheet or a member has changed since the own claims were compared with those of
+    /// others.
     pub(crate) unreviewed: bool,
 }
 
@@ -47,7 +50,7 @@ impl Names {
         self.sheets.values().map(|held| &held.sheet)
     }
 
-    /// Whether there is room for this sheet in the place of its predecessor.
+    /// Whether this sheet fits in the place of its predecessor.
     pub(crate) fn has_room(&self, sheet: &Sheet) -> bool {
         let old = self.sheets.get(&sheet.owner).map_or(0, |held| held.bytes);
         self.bytes - old + sheet.bytes() <= MAX_SHEETS
@@ -69,19 +72,19 @@ impl Names {
         }
     }
 
-    /// The sheets of those who live.
+    /// The sheets of the live members.
     fn live<'a>(&'a self, list: &'a List) -> impl Iterator<Item = &'a Held> {
         self.sheets.values().filter(|Held { sheet, .. }| {
             list.live(&sheet.owner).is_some_and(|record| record.instance == sheet.instance)
         })
     }
 
-    /// Of the sheets that count.
+    /// A digest of the sheets that count.
     pub(crate) fn digest(&self, list: &List) -> u64 {
         self.live(list).fold(0, |sum, held| sum.wrapping_add(held.digest))
     }
 
-    /// Who has that name.
+    /// The owner of this name, and its claim.
     pub(crate) fn winner<'a>(
         &'a self,
         list: &'a List,
@@ -93,7 +96,7 @@ impl Names {
         first.map(|(sheet, claim)| (&sheet.owner, claim))
     }
 
-    /// Every name and who has it, in order.
+    /// Every name and its owner, in order.
     pub(crate) fn all<'a>(&'a self, list: &'a List) -> Vec<(&'a DaemonName, &'a Claim)> {
         let mut best: BTreeMap<&str, (&Sheet, &Claim)> = BTreeMap::new();
         for sheet in self.live(list).map(|held| &held.sheet) {
@@ -108,7 +111,7 @@ impl Names {
         best.into_values().map(|(sheet, claim)| (&sheet.owner, claim)).collect()
     }
 
-    /// Whether the books are right and every sheet is that of a member that may still have it.
+    /// Whether the sizes are right and every sheet belongs to a member that may still have it.
     pub(crate) fn is_consistent(&self, list: &List) -> bool {
         let held = self.sheets.values().map(|held| held.bytes).sum::<usize>();
         held == self.bytes

@@ -1,5 +1,5 @@
-//! A daemon's own record: its first place, its refutations (R2), its moves (R6). Nobody else raises
-//! its incarnation.
+//! A daemon's own record: its first place, its refutations (R2), its moves (R6). No other daemon
+//! raises its incarnation.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use crate::{Event, Output, Ring};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 
-/// Two accusations within the memory make a daemon move.
+/// The number of accusations within the memory that make a daemon move.
 const ACCUSATIONS_TO_MOVE: usize = 2;
-/// Accusations remembered at most.
+/// Most accusations that are remembered.
 const MAX_ACCUSATIONS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) began: Time,
-    /// Its place was not chosen by anybody yet: that of a former instance is better.
+    /// The daemon chose its place itself; the place of a former instance is preferred.
     pub(crate) inherits: bool,
     accusations: Vec<(Time, DaemonName)>,
-    /// It is to get new processes only where it is named. Its next life knows nothing of that.
+    /// The daemon gets new processes only where a command names it. Its next instance starts
+    /// without this.
     draining: bool,
-    /// The last time a former instance was overruled.
+    /// The last time at which a former instance was overruled.
     overruled: Option<Time>,
 }
 
@@ -34,7 +35,7 @@ impl Owner {
         self.accusations.len()
     }
 
-    /// Whether the accusations ask for a move.
+    /// Notes an accusation; true if the daemon has to move.
     fn accused(&mut self, now: Time, by: Option<&DaemonName>, memory: Duration) -> bool {
         self.accusations.retain(|(at, _)| now - *at < memory);
         if let Some(by) = by.filter(|_| self.accusations.len() < MAX_ACCUSATIONS) {
@@ -49,22 +50,22 @@ impl Owner {
 }
 
 impl Ring {
-    /// The place from the host file, or that of the first of all.
+    /// Takes the place from the host file, or the place of the first member.
     pub(super) fn take_first_place(&mut self) {
         let ordinal = self.config.ordinal.unwrap_or(0);
-        // Rings of one that meet later should not all sit on one spot: there would be no gaps (R6).
+        // Rings of one that meet later must not all have one position: there would be no gaps (R6).
         let aside = self.config.ordinal.map_or_else(|| self.random.bits() >> 16, |_| 0);
         let now = self.owner.began;
         self.place(now, 1, ordinal.saturating_mul(GAP).saturating_add(aside), ordinal);
     }
 
-    /// The place from the host file; a lone newcomer is put behind all others.
+    /// Takes the place from the host file. A lone newcomer goes behind all others.
     pub(super) fn take_place(&mut self, now: Time) {
         if self.config.ordinal.is_some() {
             return self.take_first_place();
         }
         let Some((position, ordinal)) = self.list.highest() else { return self.take_first_place() };
-        // Two newcomers at once come to sit behind each other, with room between.
+        // Two simultaneous newcomers take different positions, with room between them.
         let aside = self.random.bits() % GAP;
         let position = position.saturating_add(GAP).saturating_add(aside);
         self.place(now, 1, position, ordinal.saturating_add(1));
@@ -87,7 +88,7 @@ impl Ring {
         self.put(now, record, None);
     }
 
-    /// Takes what others say of this daemon; true if they are behind.
+    /// Handles what others say about this daemon; true if their record is older than its own.
     pub(super) fn heard_of_me(&mut self, now: Time, told: &Record) -> bool {
         let own = self.list.get(&self.config.name).cloned();
         let another = told.instance != self.config.instance;
@@ -107,7 +108,7 @@ impl Ring {
                 self.look_for_double(now, told);
             }
             if self.owner.overruled.is_some_and(|at| now - at < self.config.timing.pulse) {
-                // Against a living double this would go on for ever: once a pulse is enough.
+                // Against a living double this would never end: once per pulse is enough.
                 return false;
             }
         }
@@ -115,7 +116,7 @@ impl Ring {
         false
     }
 
-    /// R2, and all of coming back under the same name.
+    /// R2, which also handles the return of a daemon under the same name.
     fn overrule(&mut self, now: Time, told: &Record, own: Option<&Record>) {
         if !self.config.rules.refute {
             if own.is_none() {
@@ -145,7 +146,8 @@ impl Ring {
         self.place(now, told.incarnation + 1, position, ordinal);
     }
 
-    /// R6: the middle of a random gap that has no accuser at its ends; any place if there is none.
+    /// R6: the middle of a random gap that has no accuser at its ends; a random position if there
+    /// is none.
     fn better_position(&mut self) -> Option<u64> {
         let seat = self.seat()?;
         let others: Vec<&Seat> = self.list.round(&seat).collect();
@@ -156,7 +158,7 @@ impl Ring {
             let middle = if from < &to {
                 from.position + (to.position - from.position) / 2
             } else {
-                // Behind the last of all.
+                // Behind the last member.
                 from.position.saturating_add(GAP)
             };
             if !accuser && middle > from.position {
@@ -169,7 +171,7 @@ impl Ring {
         Some(gaps.get(chosen).copied().unwrap_or(anywhere))
     }
 
-    /// Others see this daemon under other addresses than it told them.
+    /// The addresses under which others reach this daemon have changed.
     pub(super) fn readdress(&mut self, now: Time, mut addresses: Vec<Address>) {
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() || addresses == self.config.addresses {
@@ -179,14 +181,15 @@ impl Ring {
         self.renew(now);
     }
 
-    /// This daemon is to get new processes only where it is named, or like any other again.
+    /// Sets whether this daemon gets new processes only where a command names it.
     pub(super) fn drain(&mut self, now: Time, draining: bool) {
         if std::mem::replace(&mut self.owner.draining, draining) != draining {
             self.renew(now);
         }
     }
 
-    /// Tells all what is new of this daemon, if it has a place; else its first record will.
+    /// Sends a new record of this daemon to all members. Without a place, its first record will
+    /// contain the change.
     fn renew(&mut self, now: Time) {
         if let Some(own) = self.list.get(&self.config.name) {
             let (incarnation, position, ordinal) = (own.incarnation, own.position, own.ordinal);
@@ -194,7 +197,7 @@ impl Ring {
         }
     }
 
-    /// Out of the ring for good.
+    /// Leaves the ring, without return.
     pub(super) fn end(&mut self, now: Time) {
         self.tell_news();
         self.phase = super::Phase::Over;

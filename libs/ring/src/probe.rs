@@ -1,8 +1,9 @@
-//! Looking for those who are not there: entries, the dead (R4), the hosts of the host file (R5).
+//! The search for absent members: entries, the dead (R4), the hosts of the host file (R5).
 //!
-//! Each missing member has one who looks for it, the one who would be its lhs; so two halves of a ring
-//! find each other again from both sides and nobody is overrun. Not every member need have a host file:
-//! whoever has one also looks for a seed out of its reach, once in as many pulses as there are members.
+//! Exactly one member searches each dead member: the one that would be its lhs. The halves of a
+//! ring therefore find each other from both sides, and no host is flooded. Not every member has a
+//! host file. A member that has one therefore also searches seeds outside its own gap, once in as
+//! many pulses as there are members.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +18,22 @@ use mpd_wire::{Address, DaemonName, Record, Seat, Standing};
 struct SeedState {
     ordinal: u64,
     address: Address,
-    /// Who answered there.
+    /// The name of the daemon that answered there.
     name: Option<DaemonName>,
     /// It is this daemon's own address.
     mine: bool,
-    /// How the member at that address stands, if one is known.
+    /// The standing of the member at that address, if one is known.
     standing: Option<Standing>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Search {
     seeds: Vec<SeedState>,
-    /// The revision of the list that the standings are of; none: to be looked up anew.
+    /// The revision of the list that the standings belong to; `None` if they must be derived again.
     reviewed: Option<u64>,
-    /// Where the next turn through the missing begins.
+    /// The index at which the next turn through the missing members begins.
     cursor: usize,
-    /// Attempts at entries so far.
+    /// The number of attempts at entries so far.
     tried: usize,
 }
 
@@ -59,7 +60,7 @@ impl Search {
 }
 
 impl Ring {
-    /// At the pace of the pulse: try an entry, or look for some of the missing.
+    /// At the pace of the pulse: tries an entry, or searches some of the missing members.
     pub(super) fn search(&mut self, now: Time) {
         if self.seat().is_none() {
             self.search_entry(now);
@@ -97,7 +98,7 @@ impl Ring {
         }
     }
 
-    /// Those between this daemon and its rhs who may be there after all, the nearest first.
+    /// Members and seeds between this daemon and its rhs that may be alive, the nearest first.
     fn missing(&self, any_seed: bool) -> Vec<Aim> {
         let Some(me) = self.seat() else { return Vec::new() };
         let end = self.list.after(&me).unwrap_or(&me);
@@ -108,13 +109,14 @@ impl Ring {
         }
         if self.config.rules.probe_seeds {
             for (index, seed) in self.search.seeds.iter().enumerate() {
-                // Nobody's name yet: an own one stands in.
+                // The name of the daemon there is not known yet; this daemon's own name takes its
+                // place.
                 let name = seed.name.as_ref().unwrap_or(&me.name).clone();
                 let seat = Seat { position: seed.ordinal.saturating_mul(GAP), name };
                 let ours = match seed.standing {
                     None => any_seed || seat.is_between(&me, end),
-                    // It may have come back where nobody could tell us, or moved away from the
-                    // addresses of its record.
+                    // The member may have returned where no peer could report it, or have moved
+                    // away from the addresses of its record.
                     Some(Standing::Departed | Standing::Dead) => any_seed,
                     Some(Standing::Live) => false,
                 };
@@ -128,7 +130,7 @@ impl Ring {
         missing.into_iter().map(|(_, aim)| aim).collect()
     }
 
-    /// Looks up how the members at the seeds' addresses stand, if the list has changed since.
+    /// Derives the standings of the members at the seeds' addresses, if the list has changed since.
     fn review_seeds(&mut self) {
         if self.search.reviewed.replace(self.revision) == Some(self.revision) {
             return;
@@ -178,7 +180,7 @@ impl Ring {
         self.dial(now, Aim::Entry(place.clone()), vec![place]);
     }
 
-    /// The next entry at once, until all were tried; then at the pace of the pulse.
+    /// Tries the next entry at once until all were tried, then at the pace of the pulse.
     pub(super) fn entry_failed(&mut self, now: Time) {
         if self.seat().is_some() || self.phase == Phase::Over {
             return;
@@ -190,14 +192,14 @@ impl Ring {
         }
     }
 
-    /// Where a newcomer knocks.
+    /// The addresses that a newcomer tries.
     fn entries(&self) -> Vec<Address> {
         let seeds = self.search.seeds.iter().filter(|seed| !seed.mine).map(|seed| &seed.address);
         self.config.entry.iter().chain(seeds).cloned().collect()
     }
 
-    /// The dead that this daemon looks for: those between it and its derived rhs. In a ring that is
-    /// whole everybody who is dead has exactly one that looks for it.
+    /// The dead members that this daemon searches: those between it and its derived rhs. In a whole
+    /// ring, exactly one member searches each dead member.
     pub fn wards(&self) -> Vec<DaemonName> {
         let Some(me) = self.seat() else { return Vec::new() };
         let end = self.list.after(&me).unwrap_or(&me);

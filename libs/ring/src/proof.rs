@@ -1,9 +1,10 @@
-//! R7: whose word counts. The key alone makes no member.
+//! R7: which messages count. The key alone makes no member.
 //!
-//! What comes by a link that this daemon opened counts: it chose the address. A link that another daemon
-//! opened counts once the list has its peer as a live member, of that instance and with the address that
-//! the link comes from. Until then records that come by it are not taken over. This daemon dials the
-//! peer back instead, at the addresses that the peer gives; the two exchange their lists on that link.
+//! Messages that come by a link that this daemon opened count, because it chose the address.
+//! Messages on an accepted link count when the list has the peer as a live member. Instance and
+//! address must agree with those of the link. Until then records that come by the link are not
+//! accepted. Instead, this daemon dials the peer at the addresses that the peer gives, and the two
+//! exchange their lists on that link.
 
 use crate::config::MAX_PROOFS;
 use crate::dial::Aim;
@@ -13,7 +14,7 @@ use mpd_machine::Time;
 use mpd_wire::{DaemonName, Instance, Record, Standing};
 
 impl Ring {
-    /// Whether the list has this peer as a live member, under the address that the link comes from.
+    /// Whether the list has this peer as a live member with the address from which the link comes.
     pub(super) fn is_member_at(&self, link: &Link) -> bool {
         let record = self.list.live(&link.peer.name);
         record.is_some_and(|record| {
@@ -43,7 +44,7 @@ impl Ring {
         }
     }
 
-    /// The link counts from now on, and an earlier one of the same member is of no use.
+    /// The link counts from now on, and an earlier link of the same member is not needed.
     pub(super) fn proved(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.proved = true;
@@ -61,7 +62,8 @@ impl Ring {
         }
     }
 
-    /// Records came by a link that does not count: the peer's own says where to dial it back.
+    /// Records came by a link that does not count. The peer's own record gives the addresses at
+    /// which to dial it.
     pub(super) fn dial_back(&mut self, now: Time, id: LinkId, records: &[Record]) {
         let Some(link) = self.links.get(id) else { return };
         let peer = link.peer.clone();
@@ -89,7 +91,7 @@ impl Ring {
             || self.links.iter().any(|(_, link)| probing(link))
     }
 
-    /// The addresses that a would-be member gave lead to nobody of its name.
+    /// No daemon of the newcomer's name answered at the addresses that the newcomer gave.
     pub(super) fn not_dialed_back(&mut self, name: DaemonName) {
         let waits = |link: &Link| !link.proved && link.peer.name == name;
         let waiting = self.links.which(waits).pop().and_then(|id| self.links.get(id));
@@ -98,7 +100,7 @@ impl Ring {
         }
     }
 
-    /// A link is gone. If it never counted, neither did the records that came by it.
+    /// A link is gone. If it never counted, the records that came by it did not count either.
     pub(super) fn review_dropped(&mut self, link: &Link) {
         if link.dropped && !link.proved {
             let (name, at) = (link.peer.name.clone(), link.from.clone());
@@ -107,7 +109,7 @@ impl Ring {
         }
     }
 
-    /// Something came that its sender may not say.
+    /// A message came that its sender may not send.
     pub(super) fn refuse_frame(&mut self, id: LinkId, what: &'static str, why: &'static str) {
         let Some(link) = self.links.get(id) else { return };
         let (name, at) = (link.peer.name.clone(), link.from.clone());

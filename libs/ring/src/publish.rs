@@ -1,9 +1,10 @@
-//! How names come to all members and go again. The books are kept in `names`.
+//! How names reach all members, and how they are taken back. `names` keeps the names.
 //!
-//! A claim goes on the owner's sheet, which is told like any change, and a scatter asks every live
-//! member whether it has that sheet and nobody better for the name. All do: published. One knows
-//! better, or not all were heard of in time: the claim is taken back. So of two who want one name in a
-//! ring that is whole at most one is told that it has it.
+//! A claim is added to the owner's sheet, which is sent like any change. A scatter asks every live
+//! member whether it has that sheet and knows no better claim to the name. If all members agree,
+//! the name is published. If a member knows a better claim, or a member does not answer in time,
+//! the claim is taken back. If two jobs want one name in a whole ring, at most one of them receives
+//! a success.
 
 use crate::config::MAX_REQUESTS;
 use crate::links::{Link, LinkId};
@@ -14,28 +15,29 @@ use mpd_wire::message::{Naming, Payload, RingMessage};
 use mpd_wire::names::{Claim, MAX_SHEET, NameKey, Sheet, TOO_MANY_OF_JOB};
 use mpd_wire::{DaemonName, JobId, Standing};
 
-/// How a publication ended. Unless it is done, the name is not published.
+/// The result of a publication. The name is published only if the result is `Done`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publication {
-    /// All live members have it.
+    /// All live members have the claim.
     Done,
-    /// Somebody else has the name; [`Ring::lookup`] tells who, if its claim has come here already.
+    /// Another daemon has the name. [`Ring::lookup`] gives its name, if its claim has already
+    /// arrived here.
     Taken,
-    /// Not all live members were heard of in time.
+    /// Not all live members answered in time.
     Incomplete {
-        /// Who was not.
+        /// The members that did not answer.
         missing: Vec<DaemonName>,
     },
-    /// It was not tried, or given up; why, for people.
+    /// The publication was not tried, or it was given up. The text gives the reason.
     Refused(&'static str),
 }
 
-/// Why not, for now.
+/// A reason that may pass.
 const NO_RING: &str = "not in a ring yet";
 const BUSY: &str = "too many requests";
 
 impl Publication {
-    /// Whether the same may be done soon.
+    /// Whether the same publication may soon succeed.
     pub fn may_be_done_later(&self) -> bool {
         match self {
             Self::Incomplete { .. } => true,
@@ -45,16 +47,16 @@ impl Publication {
     }
 }
 
-/// The answer of a member that knows somebody better for a name.
+/// The answer of a member that knows a better claim to a name.
 const TAKEN: &[u8] = b"taken";
 
 impl Ring {
-    /// Who has that name, and the claim.
+    /// The owner of this name, and its claim.
     pub fn lookup(&self, name: &str) -> Option<(&DaemonName, &Claim)> {
         self.names.winner(&self.list, name)
     }
 
-    /// Every name that is published, in order, and who has it.
+    /// Every published name, in order, with its owner.
     pub fn names(&self) -> Vec<(&DaemonName, &Claim)> {
         self.names.all(&self.list)
     }
@@ -109,7 +111,8 @@ impl Ring {
         self.withdraw("the job is over", |claim| claim.job == *job);
     }
 
-    /// Takes back those of our claims of which `over` holds; publications of them end for that reason.
+    /// Takes back the own claims for which `over` is true. Their publications in progress end with
+    /// `reason`.
     fn withdraw(&mut self, reason: &'static str, over: impl Fn(&Claim) -> bool) {
         let sheet = self.own_sheet();
         let gone: Vec<&Claim> = sheet.claims.iter().filter(|claim| over(claim)).collect();
@@ -125,7 +128,7 @@ impl Ring {
         self.change_sheet(|claims| claims.retain(|claim| !over(claim)));
     }
 
-    /// This daemon's sheet, an empty one if it has published nothing.
+    /// This daemon's sheet; an empty one if it has published nothing.
     fn own_sheet(&self) -> Sheet {
         let own = self.names.get(&self.config.name).cloned();
         own.unwrap_or_else(|| Sheet::new(self.config.name.clone(), self.config.instance))
@@ -139,19 +142,19 @@ impl Ring {
         self.names.put(sheet, None);
     }
 
-    /// What a naming scatter carries: the sheet as it is now.
+    /// The content of a naming scatter: the present sheet.
     pub(super) fn naming(&self, name: &str) -> Naming {
         Naming { name: name.to_owned(), sheet: self.own_sheet() }
     }
 
-    /// Somebody asks whether a name may be its. No answer if its sheet cannot be taken, or does not
-    /// count, because its record has not come here yet: it will ask again.
+    /// Answers a daemon that asks for a name. There is no answer if its sheet cannot be accepted,
+    /// or does not count because its record has not arrived here yet. The daemon asks again.
     pub(super) fn consent(&mut self, naming: &Naming, from: Option<LinkId>) -> Option<Payload> {
         let Naming { name, sheet } = naming;
         if !sheet.is_sound() || !self.take_sheet(sheet.clone(), from) {
             return None;
         }
-        // Nobody has it as long as its owner is dead for us.
+        // A name has no owner here while this daemon has its owner recorded as dead.
         let (winner, _) = self.lookup(name)?;
         Some(Payload::from(if *winner == sheet.owner { &b""[..] } else { TAKEN }))
     }
@@ -175,7 +178,7 @@ impl Ring {
         self.outputs.push_back(Output::Published { request, result });
     }
 
-    /// Whether these answers speak against a name.
+    /// Whether this answer speaks against a name.
     pub(super) fn is_dissent(answer: &Payload) -> bool {
         answer.as_bytes() == TAKEN
     }
@@ -186,10 +189,10 @@ impl Ring {
         }
     }
 
-    /// Takes a sheet over if it is news; true if this daemon has that one or a later one.
+    /// Accepts a sheet if it is new. True if this daemon has that sheet or a later one.
     fn take_sheet(&mut self, sheet: Sheet, from: Option<LinkId>) -> bool {
         if sheet.owner == self.config.name {
-            // Nobody but us knows better.
+            // Only this daemon changes its own sheet.
             return sheet.instance == self.config.instance;
         }
         let Some(record) = self.list.get(&sheet.owner) else { return false };
@@ -209,7 +212,7 @@ impl Ring {
         room
     }
 
-    /// A member's record has changed: its sheet may be that of a former life.
+    /// A member's record has changed: its sheet may be that of a former instance.
     pub(super) fn review_sheet(&mut self, owner: &DaemonName) {
         self.names.unreviewed = true;
         let record = self.list.get(owner);
@@ -220,7 +223,7 @@ impl Ring {
         }
     }
 
-    /// Gives up those of our names that another has by right.
+    /// Takes back the own names to which another daemon has the better claim.
     pub(super) fn review_names(&mut self) {
         if !std::mem::take(&mut self.names.unreviewed) {
             return;
@@ -247,17 +250,17 @@ impl Ring {
             };
             self.outputs.push_back(output);
         }
-        // Fewer claims of ours leave the others' as they are.
+        // A smaller set of own claims does not change the claims of others.
         self.names.unreviewed = false;
     }
 
-    /// All sheets that are kept, to somebody whose digest differs.
+    /// Sends all sheets to a peer whose digest differs.
     pub(super) fn send_sheets(&mut self, id: LinkId) {
         let sheets = self.names.iter().cloned().collect();
         self.send_in_parts(id, sheets);
     }
 
-    /// Tells every link which sheets changed since the last call.
+    /// Sends every link the sheets that changed since the last call.
     pub(super) fn tell_sheets(&mut self) {
         let untold = std::mem::take(&mut self.names.untold);
         if untold.is_empty() {
@@ -270,7 +273,7 @@ impl Ring {
         }
     }
 
-    /// As many sheets to a message as one of the largest would take.
+    /// Puts as many sheets into a message as fit if each were of the largest size.
     fn send_in_parts(&mut self, id: LinkId, sheets: Vec<Sheet>) {
         let mut part = Vec::new();
         let mut bytes = 0;
@@ -289,5 +292,5 @@ impl Ring {
     }
 }
 
-/// What a sheet takes besides its words, at most: owner, instance, version.
+/// Most bytes of a sheet besides its names and values: owner, instance, version.
 const SHEET_FRAME: usize = 400;

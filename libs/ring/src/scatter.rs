@@ -1,9 +1,9 @@
-//! One message to all members along the chords, and all answers back: a tree that is made on the way.
+//! One message to all members along the chords, and all answers back. The tree is made on the way.
 //!
-//! A scatter carries a range of the ring. Whoever gets it acts, cuts the range at its own links and
-//! hands each part to the link where the part begins; answers are gathered on the way back. The origin
-//! sends again to those not heard of, and after the deadline names them. A member acts once on an id,
-//! however often it hears of it.
+//! A scatter carries a range of the ring. Its receiver acts, cuts the range at its own links, and
+//! sends each part by the link to the first member of the part. Answers are gathered on the way
+//! back. The origin sends again to members that did not answer, and names them after the deadline.
+//! A member acts once on an id, however often the scatter arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,12 +21,12 @@ use mpd_wire::{DaemonName, Instance, Seat};
 /// Origins remembered.
 const MAX_ORIGINS: usize = 8192;
 
-/// Whom a scatter is for.
+/// The asker for whom a scatter runs.
 #[derive(Debug)]
 pub(crate) enum Asker {
     /// A console, or the daemon itself.
     Console(RequestId),
-    /// A job that wants this name.
+    /// A job that publishes this name.
     Name(RequestId, String),
 }
 
@@ -41,15 +41,15 @@ struct Asked {
     deadline: Time,
 }
 
-/// A share of a scatter.
+/// A member's part in a scatter.
 #[derive(Debug)]
 struct Share {
-    /// Where the answers go; none at the origin.
+    /// The link by which the answers go back; `None` at the origin.
     parent: Option<LinkId>,
     children: BTreeMap<LinkId, Vec<DaemonName>>,
     answers: Vec<Answer>,
     lost: BTreeSet<DaemonName>,
-    /// This daemon's own answer is still to come.
+    /// Whether this daemon's own answer is still missing.
     waits_for_own: bool,
     depth: u32,
 }
@@ -73,7 +73,7 @@ impl Scatters {
         self.asked.len() + self.shares.len()
     }
 
-    /// Those of this daemon.
+    /// The number of scatters of this daemon's consoles and jobs.
     pub(crate) fn requests(&self) -> usize {
         self.asked.len()
     }
@@ -85,8 +85,9 @@ impl Scatters {
     }
 }
 
-/// The patience of one who sees to `members`, so that his answer comes before ours is due, and the last of
-/// them has time left even if they are one long chain, as in a ring that has no chords yet.
+/// The patience of a daemon that is responsible for `members`: its answer must arrive before this
+/// daemon's is due. The last member must still have time if the members form one long chain, as in
+/// a ring without chords.
 fn less(patience_ms: u32, members: usize) -> u32 {
     let parts = u32::try_from(2 * members).unwrap_or(u32::MAX).max(8);
     patience_ms - patience_ms / parts
@@ -114,7 +115,7 @@ impl Ring {
         self.send_round(now, sequence, Vec::new());
     }
 
-    /// Begins a round to `only`, or to all.
+    /// Begins a round to the members in `only`, or to all if it is empty.
     fn send_round(&mut self, now: Time, sequence: u64, only: Vec<DaemonName>) {
         let (Some(seat), Some(asked)) = (self.seat(), self.scatters.asked.get(&sequence)) else {
             return;
@@ -135,7 +136,8 @@ impl Ring {
             naming,
             payload: asked.payload.clone(),
         };
-        // If nothing is lost on the way but an answer is late, ask again long before the deadline.
+        // If no message is lost but an answer is late, the origin asks again long before the
+        // deadline.
         self.timers.set(Timer::Resend(sequence), now + self.config.timing.scatter / 4);
         self.carry(now, None, scatter);
     }
@@ -153,7 +155,8 @@ impl Ring {
             if full {
                 self.event(Event::Full("scatters"));
             }
-            // Another way leads here as well, or the origin will send again: do not let this one wait.
+            // The scatter also arrived by another way, or the origin will send it again: this
+            // sender must not wait.
             let Scatter { id, round, hops, .. } = scatter;
             let (answers, lost) = (Vec::new(), Vec::new());
             let nothing = Gathered { id, round, answers, lost, depth: hops };
@@ -163,8 +166,8 @@ impl Ring {
         self.carry(now, Some(from), scatter);
     }
 
-    /// Why a scatter that came by this link does not count (R7). The origin sends it again, so it may
-    /// come ahead of the news of its sender.
+    /// The reason why a scatter that came by this link does not count (R7). The origin sends it
+    /// again, so a scatter may arrive before the record of its sender.
     fn objection_to(&self, from: LinkId, scatter: &Scatter) -> Option<&'static str> {
         let link = self.links.get(from)?;
         if !self.config.rules.prove {
@@ -190,7 +193,7 @@ impl Ring {
         Some(Sender { origin, name, at })
     }
 
-    /// Acts, hands the parts on, and waits for them.
+    /// Acts, sends the parts on, and waits for their answers.
     fn carry(&mut self, now: Time, parent: Option<LinkId>, scatter: Scatter) {
         let key = (scatter.id, scatter.round);
         let mut share = Share {
@@ -222,7 +225,7 @@ impl Ring {
         self.review_share(now, key);
     }
 
-    /// Lets the daemon act on it once; gives the answer if it is known already.
+    /// Delivers the scatter once. Returns the answer if it is known already.
     fn act(&mut self, scatter: &Scatter, parent: Option<LinkId>) -> Option<Payload> {
         let ScatterId { origin, sequence } = scatter.id;
         if self.scatters.windows.len() >= MAX_ORIGINS
@@ -240,7 +243,7 @@ impl Ring {
         window.answers.get(&sequence).cloned()
     }
 
-    /// Origins that are not in the ring any more send nothing more.
+    /// Drops the windows of origins that are no longer in the ring: they send no more scatters.
     fn forget_origins(&mut self) {
         let live: BTreeSet<Instance> = self.list.iter().map(|record| record.instance).collect();
         self.scatters.windows.retain(|origin, _| live.contains(origin));
@@ -249,7 +252,8 @@ impl Ring {
         }
     }
 
-    /// Cuts the range at our links: each link gets the members from its own to before the next one's.
+    /// Cuts the range at this daemon's links. Each link gets the members from its own peer up to
+    /// the peer of the next link.
     fn hand_on(&mut self, share: &mut Share, scatter: &Scatter) {
         let seats: Vec<Seat> = self
             .list
@@ -294,8 +298,8 @@ impl Ring {
         }
     }
 
-    /// News travels along the ring; a scatter overtakes it on a chord. So the record of an origin that
-    /// may be new goes ahead.
+    /// Records travel along the ring, and a scatter on a chord overtakes them. Therefore this
+    /// daemon sends the record of an origin that may be new before the scatter.
     fn introduce(&mut self, link: LinkId, origin: Instance) {
         let chord = self.links.get(link).is_some_and(|link| link.purpose == Purpose::Chord);
         let quiet = self.now - self.list_changed >= self.config.timing.settle;
@@ -305,7 +309,7 @@ impl Ring {
         }
     }
 
-    /// Links that may carry a scatter: to the rhs and along our chords.
+    /// Links that may carry a scatter: the link to the rhs and the own chords.
     fn carriers(&self) -> BTreeMap<DaemonName, LinkId> {
         let chords = self.links.iter().filter(|(_, link)| link.is_own(Purpose::Chord));
         let mut carriers: BTreeMap<DaemonName, LinkId> =
@@ -347,7 +351,8 @@ impl Ring {
         self.review_share(now, key);
     }
 
-    /// A link is gone: what it owed is lost, and what we owed it is of no use.
+    /// A link is gone: the answers that it owed are lost, and the answers for its peer are not
+    /// needed.
     pub(super) fn share_carrier_gone(&mut self, now: Time, link: LinkId) {
         let keys: Vec<(ScatterId, u32)> = self.scatters.shares.keys().copied().collect();
         for key in keys {
@@ -396,7 +401,7 @@ impl Ring {
         }
     }
 
-    /// A round of ours came back: done if all live members were heard of.
+    /// A round of this daemon came back. The scatter is complete if all live members answered.
     fn absorb(&mut self, now: Time, sequence: u64, answers: Vec<Answer>, depth: u32) {
         let Some(asked) = self.scatters.asked.get_mut(&sequence) else { return };
         asked.heard.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
@@ -405,7 +410,7 @@ impl Ring {
         if self.unheard(sequence).is_empty() || self.is_opposed(sequence) {
             self.finish_scatter(sequence);
         } else {
-            // Soon at first; each further time leaves the ring longer to heal.
+            // Soon at first; each further round leaves the ring more time to heal.
             let wait = self.config.timing.pulse / 8 * (1 << round.min(3));
             self.timers.set(Timer::Resend(sequence), now + wait);
         }
@@ -417,7 +422,7 @@ impl Ring {
         live.into_iter().filter(|name| !asked.heard.contains_key(name)).collect()
     }
 
-    /// Whether a name was asked for that somebody else has.
+    /// Whether the scatter asked for a name that another daemon has.
     fn is_opposed(&self, sequence: u64) -> bool {
         let asked = self.scatters.asked.get(&sequence);
         asked.is_some_and(|asked| match asked.asker {
@@ -452,7 +457,7 @@ impl Ring {
         self.outputs.push_back(Output::Scattered { request, answers, missing, depth });
     }
 
-    /// Gives up asking for a name; for whom it was asked.
+    /// Ends the scatter that asks for a name. Returns its request.
     pub(super) fn end_naming(&mut self, wanted: &str) -> Option<RequestId> {
         let naming = |asked: &Asked| match &asked.asker {
             Asker::Name(request, name) if name == wanted => Some(*request),
@@ -465,7 +470,7 @@ impl Ring {
         Some(request)
     }
 
-    /// Takes a scatter of ours off the books.
+    /// Removes a scatter of this daemon.
     fn end_scatter(&mut self, sequence: u64) -> Option<Asked> {
         let asked = self.scatters.asked.remove(&sequence)?;
         self.timers.stop(Timer::Resend(sequence));
@@ -477,7 +482,7 @@ impl Ring {
         Some(asked)
     }
 
-    /// This daemon goes: its consoles are told how far their requests came.
+    /// This daemon leaves: its consoles receive the partial results of their requests.
     pub(super) fn give_up_requests(&mut self) {
         let sequences: Vec<u64> = self.scatters.asked.keys().copied().collect();
         for sequence in sequences {
@@ -488,12 +493,12 @@ impl Ring {
     }
 }
 
-/// As many of the names as a message holds beside its payload. Who is left out does not answer.
+/// As many of the names as a message holds beside its payload. The other members do not answer.
 pub(super) fn fitting(names: impl IntoIterator<Item = DaemonName>) -> Vec<DaemonName> {
     within(MAX_NAMED, names, |name| name.as_str().len() + 3)
 }
 
-/// As many of the answers as a message holds. Who is left out counts as lost and is asked again.
+/// As many of the answers as a message holds. The other members count as lost and are asked again.
 pub(super) fn fitting_answers(answers: Vec<Answer>) -> Vec<Answer> {
     let frame = r#"{"name":"","answer":""},"#.len();
     within(MAX_GATHERED, answers, |Answer { name, answer }| {

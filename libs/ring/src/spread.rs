@@ -1,8 +1,8 @@
-//! How records travel: merged by R1, told on at once, compared by digest with every pulse.
+//! How records travel: merged by R1, sent on at once, compared by digest with every pulse.
 //!
-//! Changes go to all links that carry the list, save the one they came from. A full list goes out only
-//! where a digest differs: at once on a new link, later after two pulses in a row, since a change on
-//! its way makes digests differ too.
+//! Changes go to all links that carry the list, except the link from which they came. A full list
+//! is sent only where a digest differs: at once on a new link, later after two pulses in a row,
+//! since a change on its way makes digests differ as well.
 
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring};
@@ -11,14 +11,14 @@ use mpd_wire::message::{LIST_CHUNK, RingMessage};
 use mpd_wire::{MAX_MEMBERS, Record, Standing};
 
 impl Ring {
-    /// First words on a link. Who enters waits for a list, even one of nobody.
+    /// The first messages on a link. A daemon that enters waits for a list, even for an empty one.
     pub(super) fn greet(&mut self, id: LinkId) {
         let Some(link) = self.links.get(id) else { return };
         let link_greets = !link.is_own(Purpose::Join);
         if link.purpose == Purpose::Join && !link.own {
             self.send_list(id);
         }
-        // A newcomer has nothing to compare.
+        // A newcomer has no list to compare.
         if link_greets {
             let digest = self.digest();
             self.send(id, RingMessage::Pulse { digest });
@@ -59,7 +59,8 @@ impl Ring {
         self.send_sheets(id);
     }
 
-    /// Of all that two daemons must agree on: the list, and the names of those who live.
+    /// A digest of everything on which two daemons must agree: the list, and the names of the live
+    /// members.
     fn digest(&self) -> u64 {
         self.list.digest().wrapping_add(self.names.digest(&self.list))
     }
@@ -76,7 +77,7 @@ impl Ring {
         self.merge(now, id, records, true);
     }
 
-    /// R1. With `answer`, the sender is told where we know better.
+    /// R1. With `answer`, the sender receives the records that are newer here.
     fn merge(&mut self, now: Time, id: LinkId, records: Vec<Record>, answer: bool) {
         let mut better = Vec::new();
         for record in records.into_iter().take(LIST_CHUNK).filter(Record::is_sound) {
@@ -103,7 +104,7 @@ impl Ring {
         }
     }
 
-    /// Takes a record over, with all that follows from it.
+    /// Accepts a record, with all consequences.
     pub(super) fn put(&mut self, now: Time, mut record: Record, from: Option<LinkId>) {
         let before = self.list.get(&record.name);
         let standing_before = before.map(|record| record.standing);
@@ -143,7 +144,7 @@ impl Ring {
         }
     }
 
-    /// Tells every link what changed since the last call.
+    /// Sends every link the changes since the last call.
     pub(super) fn tell_news(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         let links =
@@ -156,7 +157,7 @@ impl Ring {
                 self.send(id, RingMessage::Update { records: chunk.to_vec() });
             }
         }
-        // Behind the records: a sheet of somebody unknown would not be taken.
+        // After the records: a sheet of an unknown owner would not be accepted.
         self.tell_sheets();
     }
 }

@@ -1,4 +1,4 @@
-//! What a daemon can be asked about its ring.
+//! Questions that a daemon can ask its ring.
 
 use crate::links::{LinkId, Purpose};
 use crate::{Phase, Ring};
@@ -20,41 +20,43 @@ impl Ring {
         self.list.get(name)
     }
 
-    /// The live members in the order of the ring, this one first; nobody before it has a place.
+    /// The live members in the order of the ring, this daemon first. Empty until this daemon has a
+    /// place.
     pub fn members(&self) -> Vec<DaemonName> {
         let Some(me) = self.seat() else { return Vec::new() };
         let others = self.list.round(&me).map(|seat| seat.name.clone());
         std::iter::once(me.name.clone()).chain(others).collect()
     }
 
-    /// The neighbour that this daemon speaks to, if the link to it is up.
+    /// The neighbour to which this daemon sends, if the link to it is up.
     pub fn rhs(&self) -> Option<(LinkId, &DaemonName)> {
         let id = self.reknit.rhs?;
         self.links.get(id).map(|link| (id, &link.peer.name))
     }
 
-    /// The neighbour that this daemon hears from, if it has linked.
+    /// The neighbour from which this daemon receives, if it has linked.
     pub fn lhs(&self) -> Option<(LinkId, &DaemonName)> {
         let lhs = &self.list.before(&self.seat()?)?.name;
         self.links.guest(Purpose::Ring, lhs).map(|(id, link)| (id, &link.peer.name))
     }
 
-    /// Whether a neighbour is silent for so long that it shall get no new work.
+    /// Whether a neighbour has been silent for so long that it gets no new work.
     pub fn is_suspect(&self, name: &DaemonName) -> bool {
         self.links.iter().any(|(_, link)| link.suspected && link.proved && link.peer.name == *name)
     }
 
-    /// Links and attempts to connect, for the bound on descriptors.
+    /// The number of links and attempts to connect, for the bound on descriptors.
     pub fn descriptors(&self) -> usize {
         self.links.len() + self.dials.len()
     }
 
-    /// Live chords that this daemon opened.
+    /// The number of live chords that this daemon opened.
     pub fn chords(&self) -> usize {
         self.links.iter().filter(|(_, link)| link.is_own(Purpose::Chord)).count()
     }
 
-    /// What is under way here: requests of this daemon's consoles, shares of others, laps that wait.
+    /// The number of operations in progress here: requests of this daemon's consoles, shares of
+    /// other daemons' scatters, laps that wait.
     pub fn pending(&self) -> usize {
         self.scatters.len() + self.laps.len()
     }

@@ -1,23 +1,24 @@
-//! Acting once: which scatters of an origin this daemon has seen, in bounded memory.
+//! Acting once: the scatters of an origin that this daemon has received, in bounded memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_wire::message::Payload;
 
-/// How far behind its newest a scatter of one origin may come and still be acted on.
+/// The distance behind the newest scatter of an origin within which an older one is still
+/// delivered.
 const WINDOW: u64 = 256;
 
-/// Which scatters of one origin were acted on.
+/// The scatters of one origin that were acted on.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     newest: u64,
     seen: BTreeSet<u64>,
-    /// Own answers that may be asked for again.
+    /// Own answers that the origin may ask for again.
     pub(crate) answers: BTreeMap<u64, Payload>,
 }
 
 impl Window {
-    /// Whether this is the first time.
+    /// Whether this is the first arrival.
     pub(crate) fn enter(&mut self, sequence: u64) -> bool {
         if self.newest.saturating_sub(sequence) >= WINDOW || !self.seen.insert(sequence) {
             return false;
@@ -29,7 +30,7 @@ impl Window {
         true
     }
 
-    /// Whether it was acted on and may be asked for again.
+    /// Whether the scatter was acted on and its answer may be asked for again.
     pub(crate) fn holds(&self, sequence: u64) -> bool {
         self.seen.contains(&sequence)
     }
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scatter_is_acted_on_once_and_never_when_it_comes_far_too_late() {
+    fn a_scatter_is_acted_on_once_and_never_beyond_the_window() {
         let mut window = Window::default();
         assert!(window.enter(1));
         assert!(!window.enter(1));

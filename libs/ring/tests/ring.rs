@@ -1,10 +1,10 @@
-//! The examples of ring messages in PROTOCOL.md are what the code reads and writes.
+//! The code reads and writes the examples of ring messages in PROTOCOL.md.
 
 use std::collections::BTreeSet;
 
 use mpd_wire::message::RingMessage;
 
-/// The lines of JSON in the section on the ring.
+/// The lines of JSON in PROTOCOL.md's section on the ring.
 fn examples() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../PROTOCOL.md");
     let text = std::fs::read_to_string(path).expect("PROTOCOL.md");
@@ -13,8 +13,8 @@ fn examples() -> Vec<String> {
     section.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect()
 }
 
-/// The tag of a message, from its own name in the code: a new variant fails to compile here until it
-/// is added, and to pass until PROTOCOL.md has an example.
+/// The tag of a message, from its name in the code. A new variant does not compile until it is
+/// added here, and the test fails until PROTOCOL.md has an example.
 const fn tag(message: &RingMessage) -> &'static str {
     match message {
         RingMessage::Pulse { .. } => "pulse",

@@ -5,7 +5,7 @@ use mpd_wire::message::{Gathered, LIST_CHUNK, Naming, Scatter};
 use mpd_wire::names::{Lock, MAX_CLAIMS, MAX_NAME, MAX_SHEET, MAX_VALUE, SALT, Sheet};
 use mpd_wire::{MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME, Standing};
 
-/// Bytes that a frame leaves to a message, with room for what the daemon may put before it.
+/// Bytes that a frame leaves for a message, with room for the daemon's own prefix.
 const FRAME: usize = (1 << 20) - 64;
 
 fn longest(letter: char) -> DaemonName {
@@ -62,7 +62,7 @@ fn a_scatter_of_the_largest_payload_fits_a_frame() {
     assert!(bytes <= FRAME, "{bytes}");
 }
 
-/// A sheet of the most words, each byte of which JSON writes as six.
+/// The largest sheet, with bytes that JSON writes as six bytes each.
 fn largest_sheet() -> Sheet {
     let mut sheet = Sheet {
         owner: longest('a'),
@@ -106,7 +106,7 @@ fn the_largest_sheet_and_many_small_ones_fit_a_frame() {
 }
 
 #[test]
-fn what_is_gathered_at_once_fits_a_frame() {
+fn the_largest_gathered_answers_fit_a_frame() {
     let members: Vec<DaemonName> = (0..500).map(|n| name(&format!("{n:0>255}"))).collect();
     let answer = |name: &DaemonName| Answer {
         name: name.clone(),

@@ -1,4 +1,4 @@
-//! Single steps of the machine and the order of records; whole rings are in tests/sim.
+//! Single steps of the machine and the order of records. Tests of whole rings are in tests/sim.
 
 mod frames;
 mod names;
@@ -29,7 +29,7 @@ fn config(own: &str) -> RingConfig {
     }
 }
 
-/// A ring whose outputs are noted after each call.
+/// A ring whose outputs are recorded after each call.
 struct Noted {
     ring: Ring,
     outputs: VecDeque<Output>,
@@ -118,7 +118,7 @@ fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
     assert_eq!(drain(&mut ring), [Output::Refused(RequestId(3))]);
 }
 
-/// A ring "a" that has just heard of "b" and dials it as its rhs.
+/// A ring "a" that has just received the record of "b" and dials it as its rhs.
 fn dialing_b() -> (Noted, Token) {
     let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
@@ -137,7 +137,7 @@ fn dialed(ring: &mut Noted) -> Option<Token> {
 }
 
 #[test]
-fn who_has_no_means_to_connect_blames_nobody_and_tries_again_at_the_next_pulse() {
+fn a_daemon_that_cannot_try_to_connect_accuses_no_member_and_tries_again_at_the_next_pulse() {
     let (mut ring, token) = dialing_b();
     ring.handle(second(1), Input::ConnectFailed(token, DialFailure::NoMeans));
     assert_eq!(ring.members(), [name("a"), name("b")]);
@@ -148,7 +148,7 @@ fn who_has_no_means_to_connect_blames_nobody_and_tries_again_at_the_next_pulse()
 }
 
 #[test]
-fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation() {
+fn a_rhs_that_refuses_is_dead_at_once_and_refutes_it_by_a_higher_incarnation() {
     let (mut ring, token) = dialing_b();
     ring.handle(second(1), Input::ConnectFailed(token, DialFailure::Refused));
     assert_eq!(ring.members(), [name("a")]);
@@ -159,7 +159,7 @@ fn a_rhs_that_refuses_is_dead_at_once_and_says_otherwise_by_a_higher_incarnation
 }
 
 #[test]
-fn who_is_accused_twice_moves_and_keeps_its_ordinal() {
+fn a_daemon_that_is_accused_twice_moves_and_keeps_its_ordinal() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let others = ["b", "c", "d"].map(|of| record(of, 1, Standing::Live, 2, GAP * 9)).to_vec();
@@ -205,7 +205,7 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
 }
 
 #[test]
-fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody() {
+fn a_daemon_that_steps_down_for_a_double_at_the_address_of_its_rhs_accuses_no_member() {
     let mut ring = Noted::new(second(1), config("a"));
     tell(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
     // A daemon of our name answers at the address of b, and shows that it is in the ring.
@@ -218,7 +218,7 @@ fn who_steps_down_while_it_hears_a_double_in_the_place_of_its_rhs_accuses_nobody
 }
 
 #[test]
-fn who_slept_judges_nobody_before_it_has_listened_again() {
+fn a_daemon_that_stalled_declares_no_neighbour_dead_before_it_has_read_again() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     let told = vec![record("b", 1, Standing::Live, 2, 5)];
@@ -230,7 +230,7 @@ fn who_slept_judges_nobody_before_it_has_listened_again() {
     assert!(!outputs.contains(&Output::Close(LinkId(1))));
 }
 
-/// Tells `ring` one record over a link of its own.
+/// Sends one record to `ring` over a link of its own.
 fn tell(ring: &mut Noted, now: Time, link: u64, record: Record) {
     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
     let (link, token, purpose) = (LinkId(link), None, Purpose::Probe);
@@ -242,7 +242,7 @@ fn tell(ring: &mut Noted, now: Time, link: u64, record: Record) {
 }
 
 #[test]
-fn the_dead_and_the_departed_are_forgotten_by_their_age_and_leave_the_digest_before() {
+fn dead_and_departed_members_are_forgotten_by_age_and_leave_the_digest_earlier() {
     for standing in [Standing::Dead, Standing::Departed] {
         let start = 100_000;
         let mut ring = Noted::new(second(start), config("a"));
@@ -264,7 +264,7 @@ fn the_dead_and_the_departed_are_forgotten_by_their_age_and_leave_the_digest_bef
 }
 
 #[test]
-fn who_was_forgotten_comes_back_alive_and_no_other_way() {
+fn a_forgotten_member_returns_by_a_live_record_only() {
     for standing in [Standing::Dead, Standing::Departed] {
         let mut ring = Noted::new(second(100_000), config("a"));
         let mut gone = record("c", 1, standing, 2, GAP * 2);
@@ -274,14 +274,14 @@ fn who_was_forgotten_comes_back_alive_and_no_other_way() {
         let alive = Record { standing: Standing::Live, ..gone.clone() };
         tell(&mut ring, second(100_000), 2, alive);
         assert_eq!(ring.members(), [name("a"), name("c")]);
-        // Who is known to live can die of old news; it does so from then on.
+        // A member that is known to live can be declared dead by an old record.
         tell(&mut ring, second(100_000), 3, gone);
         assert_eq!(ring.members(), [name("a")]);
     }
 }
 
 #[test]
-fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
+fn new_addresses_are_sent_in_a_new_incarnation_and_unchanged_ones_are_not() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     drain(&mut ring);
@@ -302,7 +302,7 @@ fn new_addresses_are_told_in_a_new_incarnation_and_the_same_ones_are_no_news() {
 }
 
 #[test]
-fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
+fn a_daemon_that_drains_says_so_in_its_record_and_in_later_refutations() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     drain(&mut ring);
@@ -317,7 +317,7 @@ fn who_drains_tells_all_and_still_does_when_it_refutes_its_death() {
     tell(&mut ring, second(1), 1, dead);
     let own = ring.record(&name("a")).unwrap();
     assert!(own.draining && own.incarnation == 3 && own.standing == Standing::Live);
-    // A former life of this daemon was draining, and this one is not.
+    // A former instance of this daemon was draining, and this instance is not.
     let mut next = Noted::new(second(1), config("c"));
     tell(
         &mut next,
@@ -345,7 +345,7 @@ fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
 }
 
 #[test]
-fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_nobodys() {
+fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_not() {
     let mut ring = Noted::new(second(1), config("a"));
     assert_eq!(ring.wards(), []);
     let told = [
@@ -364,7 +364,7 @@ fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_nobodys() {
 }
 
 #[test]
-fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
+fn a_daemon_that_cannot_enter_reports_it_after_each_round_of_entries_and_tries_again() {
     let entry = ["10.0.0.8:1", "10.0.0.9:1"].map(|text| Address::new(text).unwrap()).to_vec();
     let mut ring = Noted::new(second(0), RingConfig { ordinal: None, entry, ..config("a") });
     let (mut failures, mut attempts) = (0, 0);
@@ -372,7 +372,7 @@ fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
         while let Some(output) = ring.poll_output() {
             match output {
                 Output::Connect { token, .. } if attempts % 3 == 0 => {
-                    // It answers and closes without a list.
+                    // The entry answers and closes the link without a list.
                     let link = LinkId(attempts);
                     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
                     let (token, purpose) = (Some(token), Purpose::Join);
@@ -399,7 +399,7 @@ fn who_cannot_enter_says_so_after_each_round_of_its_entries_and_goes_on() {
 }
 
 #[test]
-fn every_event_has_one_word_and_names_the_member_it_is_about() {
+fn an_event_gives_its_kind_and_its_member() {
     let died = Event::MemberDied { name: name("c"), by: Some(name("b")) };
     assert_eq!((died.kind(), died.member()), ("member_died", Some(&name("c"))));
     assert_eq!((Event::Left.kind(), Event::Left.member()), ("left", None));
@@ -408,7 +408,7 @@ fn every_event_has_one_word_and_names_the_member_it_is_about() {
 }
 
 #[test]
-fn every_message_reads_back_what_it_prints_and_refuses_more() {
+fn every_message_reads_its_own_output_and_refuses_further_fields() {
     let id = ScatterId { origin: Instance::from_bytes([3; 16]), sequence: 1 };
     let seat = Seat { position: 7, name: name("a") };
     let lap = mpd_wire::message::Lap {

@@ -14,7 +14,7 @@ fn claim(of: &str, number: u64) -> Claim {
     Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number), lock: None }
 }
 
-/// What `owner`, instance 2, has published.
+/// The sheet that `owner`, instance 2, has published.
 fn sheet(owner: &str, version: u64, claims: &[Claim]) -> Sheet {
     let claims = claims.to_vec();
     Sheet { version, claims, ..Sheet::new(name(owner), Instance::from_bytes([2; 16])) }
@@ -30,7 +30,7 @@ fn published(number: u64, result: Publication) -> Output {
     Output::Published { request: RequestId(number), result }
 }
 
-/// A daemon `a` that knows a live member `b`, which is linked as its lhs.
+/// A daemon `a` with a live member `b`, which is linked as its lhs.
 fn with_member() -> Noted {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
@@ -51,7 +51,7 @@ fn winner(ring: &Noted, of: &str) -> Option<(String, JobId)> {
 }
 
 #[test]
-fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_lets_go() {
+fn a_ring_of_one_publishes_at_once_and_keeps_a_name_until_its_job_takes_it_back_or_ends() {
     let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
     assert_eq!(publish(&mut ring, "ocean", 7), [published(7, Publication::Done)]);
@@ -97,7 +97,7 @@ fn a_name_with_a_key_is_one_name_and_is_taken_back_with_that_key() {
 }
 
 #[test]
-fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_is_told() {
+fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_reports_the_loss() {
     for (theirs, ours_stays) in [(9, true), (5, false)] {
         let mut ring = Noted::new(second(1), config("a"));
         drain(&mut ring);
@@ -110,14 +110,14 @@ fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_is_told()
         let lost = Output::NameLost { name: "ocean".to_owned(), job: job(7), to: job(5) };
         assert_eq!(outputs.contains(&lost), !ours_stays);
         assert_eq!(ring.lookup("ocean").unwrap().1.job, job(theirs.min(7)));
-        // It is given up for good: it does not come back when the other lets go.
+        // The claim is given up: it does not return when the other owner takes its claim back.
         hear(&mut ring, &[sheet("b", 2, &[])]);
         assert_eq!(winner(&ring, "ocean").is_some(), ours_stays);
     }
 }
 
 #[test]
-fn names_of_the_dead_do_not_count_until_they_refute_and_those_of_former_lives_never() {
+fn names_of_a_dead_member_count_after_its_refutation_and_those_of_former_instances_never() {
     let mut ring = with_member();
     hear(&mut ring, &[sheet("b", 3, &[claim("ocean", 7)])]);
     assert_eq!(winner(&ring, "ocean"), Some(("b".to_owned(), job(7))));
@@ -134,7 +134,7 @@ fn names_of_the_dead_do_not_count_until_they_refute_and_those_of_former_lives_ne
 }
 
 #[test]
-fn sheets_that_are_unsound_or_of_nobody_are_not_taken() {
+fn unsound_sheets_and_sheets_of_unknown_owners_are_not_accepted() {
     let mut ring = with_member();
     let two = [claim("ocean", 1), claim("air", 2)];
     let long = Claim { value: "x".repeat(MAX_VALUE + 1), ..claim("long", 1) };
@@ -197,11 +197,11 @@ fn one_job_leaves_room_for_the_names_of_others() {
 }
 
 #[test]
-fn a_claim_that_not_all_have_heard_of_in_time_is_taken_back_and_names_them() {
+fn a_claim_without_all_answers_in_time_is_taken_back_and_the_missing_members_are_named() {
     let mut ring = with_member();
     assert!(!publish(&mut ring, "ocean", 7).contains(&published(7, Publication::Done)));
     assert!(winner(&ring, "ocean").is_some());
-    // b is silent on its link, which is accepted only: it never becomes our rhs.
+    // b is silent on its link, which was accepted only: b never becomes our rhs.
     let mut results = Vec::new();
     for eighths in 8..=8 * 12 {
         let now = Time::from_micros(eighths * 125_000);
@@ -209,7 +209,7 @@ fn a_claim_that_not_all_have_heard_of_in_time_is_taken_back_and_names_them() {
             let alive = RingMessage::Pulse { digest: 0 };
             ring.handle(now, Input::Received(LinkId(1), alive));
         }
-        // Its refutations keep it alive, though it cannot be reached.
+        // Its refutations keep b live, though it cannot be reached.
         let incarnation = ring.record(&name("b")).unwrap().incarnation + 1;
         let records = vec![record("b", incarnation, Standing::Live, 2, GAP * 9)];
         ring.handle(now, Input::Received(LinkId(1), RingMessage::Update { records }));
@@ -237,7 +237,7 @@ fn a_job_that_ends_while_it_publishes_is_answered_once() {
 }
 
 #[test]
-fn who_knows_better_says_so_and_the_claim_is_taken_back() {
+fn a_member_that_knows_a_better_claim_says_so_and_the_claim_is_taken_back() {
     let mut ring = with_member();
     publish(&mut ring, "ocean", 7);
     let outputs = hear(&mut ring, &[sheet("b", 1, &[claim("ocean", 5)])]);

@@ -1,9 +1,9 @@
-//! R7: a holder of the key that is no member.
+//! R7: a peer that has the key and is no member.
 
 use super::*;
 use mpd_wire::message::{Gathered, Scatter};
 
-/// The address of every record of these tests, and another one.
+/// The address of every record of these tests.
 const HERE: &str = "10.0.0.2:4711";
 const ELSEWHERE: &str = "10.0.0.66:4711";
 
@@ -22,7 +22,7 @@ fn member() -> Noted {
 }
 
 impl Noted {
-    /// Takes records over as if a member had told them.
+    /// Accepts records as if a member had sent them.
     fn merge_for_test(&mut self, records: Vec<Record>) {
         for record in records {
             self.ring.put(second(1), record, None);
@@ -78,7 +78,7 @@ fn delivered(outputs: &[Output]) -> Option<&Sender> {
 }
 
 #[test]
-fn an_order_counts_by_a_link_of_a_live_member_from_a_live_member_alone() {
+fn an_order_counts_only_on_the_link_of_a_live_member_and_from_a_live_member() {
     let cases = [
         ("b", 2, Purpose::Ring, HERE, 2, None),
         ("b", 2, Purpose::Chord, HERE, 2, None),
@@ -99,7 +99,7 @@ fn an_order_counts_by_a_link_of_a_live_member_from_a_live_member_alone() {
             why.is_none_or(|why| refused.is_some_and(|text| text.contains(why))),
             "{refused:?}"
         );
-        // The sender need not wait for an answer.
+        // The sender does not have to wait for an answer.
         let empty = |output: &Output| {
             matches!(output, Output::Send(_, RingMessage::Gathered(Gathered { answers, .. }))
                 if answers.is_empty())
@@ -121,7 +121,7 @@ fn an_order_is_delivered_with_the_name_and_the_address_of_its_sender() {
 }
 
 #[test]
-fn a_strangers_records_are_not_taken_over_whatever_they_say() {
+fn records_of_a_stranger_are_not_accepted() {
     let mut ring = member();
     let before: Vec<Record> = ring.records().cloned().collect();
     let moved = Record {
@@ -176,7 +176,7 @@ fn a_newcomer_is_dialed_back_and_its_links_count_when_it_is_a_member() {
 }
 
 #[test]
-fn a_newcomer_that_does_not_answer_at_its_addresses_is_not_taken_in_and_that_is_said() {
+fn a_newcomer_that_does_not_answer_at_its_addresses_is_not_admitted_and_an_event_reports_it() {
     let mut ring = member();
     knock(&mut ring, 1, ("x", 5), Purpose::Ring, ELSEWHERE);
     let own = record("x", 1, Standing::Live, 5, GAP * 20);
@@ -211,14 +211,14 @@ fn a_claim_to_a_members_name_and_many_strangers_end_no_link_of_a_member() {
     assert!(!closed.contains(&Output::Close(LinkId(1))), "{closed:?}");
     assert!(closed.contains(&Output::Close(LinkId(2))), "the strangers are bounded");
     assert_eq!(ring.lhs(), Some((LinkId(1), &name("b"))));
-    // The member itself may come again.
+    // The member itself may connect again.
     let outputs = knock(&mut ring, 200, ("b", 2), Purpose::Ring, HERE);
     assert!(outputs.contains(&Output::Close(LinkId(1))));
     assert_eq!(ring.lhs(), Some((LinkId(200), &name("b"))));
 }
 
 #[test]
-fn a_peer_that_bears_the_name_of_this_daemon_does_not_make_it_go() {
+fn a_peer_with_the_name_of_this_daemon_does_not_make_it_leave() {
     for purpose in [Purpose::Ring, Purpose::Join, Purpose::Probe, Purpose::Chord] {
         let mut ring = member();
         let outputs = knock(&mut ring, 1, ("a", 9), purpose, ELSEWHERE);
@@ -228,7 +228,7 @@ fn a_peer_that_bears_the_name_of_this_daemon_does_not_make_it_go() {
 }
 
 #[test]
-fn the_first_message_names_the_life_that_is_known_to_live() {
+fn an_attempt_names_the_instance_that_is_known_to_live() {
     let mut ring = Noted::new(second(1), RingConfig { rules: Rules::default(), ..config("a") });
     drain(&mut ring);
     ring.merge_for_test(vec![record("b", 1, Standing::Live, 2, GAP * 9)]);
@@ -240,7 +240,7 @@ fn the_first_message_names_the_life_that_is_known_to_live() {
     };
     let (token, life) = wanted(&drain(&mut ring)).unwrap();
     assert_eq!(life, Some(instance(2)));
-    // It is dead now, and may be back in another life.
+    // The member is dead now, and may be back with another instance.
     ring.handle(second(1), Input::ConnectFailed(token, DialFailure::Refused));
     ring.handle_timeout(second(3));
     assert_eq!(wanted(&drain(&mut ring)).unwrap().1, None);
