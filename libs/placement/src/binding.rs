@@ -1,48 +1,47 @@
-//! Which CPUs each rank of a host may use: a pure function of the wish, the CPUs that the job may use
-//! there, and how many ranks there are.
+//! The CPUs of each rank of a host: a pure function of the requested binding, the CPUs that the job
+//! may use there, and the number of ranks.
 //!
-//! A *core* is what is left of it to the job: all of its allowed CPUs (hardware threads). Cores are
-//! counted node by node, within a node by their lowest CPU. With C cores and n ranks, counted as they
-//! are on the host, from 0:
+//! A *core* is its allowed CPUs (hardware threads). Cores are counted node by node, and within a
+//! node by their lowest CPU. With C cores and n ranks, counted on the host from 0:
 //!
 //! - `core`: rank i has core i, and with more ranks than cores the count begins again;
-//! - `slots`: rank i has the cores from i*C/n up to (i+1)*C/n, so that all cores are used and none is
-//!   shared; with more ranks than cores as for `core`;
-//! - `numa`: rank i has all cores of the node in which its core i*C/n lies, so that neighbours are on
-//!   one node and the ranks are spread evenly.
+//! - `slots`: rank i has the cores from i*C/n up to (i+1)*C/n, so that all cores are used and none
+//!   is shared; with more ranks than cores as for `core`;
+//! - `numa`: rank i has all cores of the node of core i*C/n. Neighbours are therefore on one node,
+//!   and the ranks are spread evenly.
 
 use std::collections::BTreeMap;
 
 use mpd_wire::job::Binding;
 
-/// A CPU that the job may use, and what it is part of.
+/// A CPU that the job may use, with its core and node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cpu {
     /// Its NUMA node.
     pub node: u32,
-    /// Its core, by any number that no other core of the host has.
+    /// Its core: any number that no other core of the host has.
     pub core: u32,
     /// Its number.
     pub number: u32,
 }
 
-/// What each rank of a host is bound to.
+/// The CPUs to which each rank of a host is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings {
     sets: Vec<Vec<u32>>,
-    /// By the number of the rank on this host.
+    /// An index of the CPU sets for each rank, by the rank's number on this host.
     of_rank: Vec<usize>,
 }
 
 impl Bindings {
-    /// Binds `ranks` ranks. Without a CPU that may be used nothing is bound.
+    /// Binds `ranks` ranks. Without an allowed CPU no rank is bound.
     pub fn plan(binding: Binding, allowed: &[Cpu], ranks: usize) -> Self {
         let cores = cores(allowed);
         let count = cores.len();
         if count == 0 {
             return Self::default();
         }
-        // The first of the cores that are a rank's share. No overflow: both are far below 2^32.
+        // The first core of a rank's share. No overflow: both factors are far below 2^32.
         let share = |rank: usize| rank * count / ranks;
         match binding {
             Binding::None => Self::default(),
@@ -65,7 +64,7 @@ impl Bindings {
         }
     }
 
-    /// The CPUs of the rank with this number on the host, in order; none if it is not bound.
+    /// The CPUs of the rank with this number on the host, in order; empty if the rank is not bound.
     pub fn cpus(&self, local: usize) -> &[u32] {
         let set = self.of_rank.get(local).and_then(|&at| self.sets.get(at));
         set.map_or(&[], Vec::as_slice)
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_job_may_not_use_does_not_count() {
+    fn cpus_that_the_job_may_not_use_do_not_count() {
         let allowed: Vec<Cpu> =
             machine().into_iter().filter(|cpu| [1, 2, 5].contains(&cpu.number)).collect();
         assert_eq!(plan(Binding::Core, &allowed, 3), [vec![1, 5], vec![2], vec![1, 5]]);

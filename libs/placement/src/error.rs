@@ -1,17 +1,17 @@
-//! Why ranks cannot be placed, for people.
+//! The reasons why ranks cannot be placed, as messages for the user.
 
 use std::fmt;
 
 use mpd_wire::DaemonName;
 use mpd_wire::job::{MAX_SHARES, Misfit};
 
-/// Names that a message shows of a longer list.
+/// Most names of a longer list that a message shows.
 const SHOWN: usize = 20;
 
 /// The ranks cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Hosts were asked for that are not there.
+    /// Requested hosts are not in the ring.
     #[error(
         "not in the ring: {}; choose from {}, or start daemons there with mpdboot",
         Names(names),
@@ -20,7 +20,7 @@ pub enum PlacementError {
     Unknown {
         /// The names as written.
         names: Vec<String>,
-        /// Who is there.
+        /// The members of the ring.
         members: Vec<DaemonName>,
     },
     /// A short name, or an address, that several members have.
@@ -28,7 +28,7 @@ pub enum PlacementError {
     Ambiguous {
         /// The name as written.
         name: String,
-        /// Who has it.
+        /// The members that have it.
         members: Vec<DaemonName>,
     },
     /// Every host that could be used is excluded.
@@ -49,14 +49,14 @@ pub enum PlacementError {
         Why("lost to this job", lost)
     )]
     NobodyTakes {
-        /// Hosts that take no new processes.
+        /// Hosts that are draining.
         draining: Vec<DaemonName>,
-        /// Hosts that the job is not to use.
+        /// Hosts that the job excludes.
         excluded: Vec<DaemonName>,
         /// Hosts that the job has lost.
         lost: Vec<DaemonName>,
     },
-    /// It is no wish.
+    /// The request contradicts itself.
     #[error(transparent)]
     Misfit(#[from] Misfit),
     /// The programs of a group's ranks have different hosts.
@@ -70,15 +70,15 @@ pub enum PlacementError {
         /// Its last rank.
         high: u32,
     },
-    /// More hosts than a job can have.
+    /// More hosts than a job may have.
     #[error("{0} hosts are more than the {MAX_SHARES} that a job may have; put more on each")]
     TooManyHosts(usize),
-    /// The console's host is not among the members: a mistake of the caller.
+    /// The console's host is not among the members: an error of the caller.
     #[error("{0} is not a member of its own ring")]
     Origin(DaemonName),
 }
 
-/// One reason of several, if it is one.
+/// One of several reasons; it prints nothing if its list is empty.
 struct Why<'a>(&'a str, &'a [DaemonName]);
 
 impl fmt::Display for Why<'_> {
@@ -87,7 +87,7 @@ impl fmt::Display for Why<'_> {
     }
 }
 
-/// Names with commas, not more than a person would read.
+/// Names with commas, as many as a message shows.
 pub(super) struct Names<'a, T>(pub(super) &'a [T]);
 
 impl<T: fmt::Display> fmt::Display for Names<'_, T> {

@@ -1,34 +1,37 @@
-//! Which rank runs on which host: a pure function of the specification and the members of the ring.
+//! The host of each rank: a pure function of the specification and the members of the ring.
 //!
-//! A host has *slots*: what `-ppn` says, else what stands behind its name (`h1:4`), else its daemon's
-//! number of CPUs. Hosts come in the order in which they are listed; without a list in ring order
-//! from the console's host. A host takes as many ranks as it has slots, then the next one does; with
-//! `-rr` each takes one in turn, as long as it has slots. When all slots are taken everything begins
-//! again. More ranks than slots are allowed; a minor notice reports them if there were hosts to choose from.
+//! A host has *slots*: the number of `-ppn`, otherwise the number after its name (`h1:4`),
+//! otherwise its daemon's number of CPUs. Hosts are taken in the order of the list. Without a list
+//! they are taken in ring order from the console's host. A host takes as many ranks as it has
+//! slots, and then the next host follows. With `-rr` each host takes one rank in turn, as long as
+//! it has free slots. When all slots are taken, the order begins again. More ranks than slots are
+//! allowed. A minor notice reports them if there was a choice of hosts.
 //!
-//! Ranks of one group (`-g K`: 0 to K-1, K to 2K-1 …) are placed together, and a host has room for as
-//! many groups as fit its slots, but for one at least. If the number of ranks is no multiple of K the
-//! last group is smaller.
+//! Ranks of one group (`-g K`: 0 to K-1, K to 2K-1 …) are placed together. A host has room for as
+//! many groups as fit its slots, and for at least one. If the number of ranks is no multiple of K,
+//! the last group is smaller.
 //!
-//! Programs without hosts of their own, and those with equal ones, go on where the one before them
-//! ended. A list that is new begins with its first host; slots that the job has taken there already
-//! count.
+//! Programs without hosts of their own continue where the previous such program ended. The same
+//! holds for programs with equal lists. A new list begins with its first host. Slots there that the
+//! job has already taken count.
 //!
-//! A host that is *draining* gets new processes only where it is named.
+//! A *draining* host gets new processes only if it is named.
 //!
-//! Nothing here knows of instances, managers or links: [`mpd_wire::job::Shares`] are made of the result.
+//! This crate does not use instances, managers or links: the daemon makes [`mpd_wire::job::Shares`]
+//! of the result.
 //!
 //! **Users.** The daemon that accepts a job, and the programs that read host files.
 //!
-//! **Must not know.** Links, processes, files: the text of a host file and the members of the ring come in as values.
+//! **Must not know.** Links, processes, files: the text of a host file and the members of the ring
+//! come in as values.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`place`] | which rank runs on which host |
-//! | [`spawn`] | which spawned process runs on which host |
-//! | [`binding`] | which CPUs a rank is bound to |
+//! | [`place`] | the host of each rank |
+//! | [`spawn`] | the host of each spawned process |
+//! | [`binding`] | the CPUs of each rank |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
-//! | [`soft`] | the numbers of processes that a program can be run with |
+//! | [`soft`] | the numbers of processes with which a program can run |
 #![forbid(unsafe_code)]
 
 pub mod binding;
@@ -57,38 +60,38 @@ use pool::Pool;
 pub struct Candidate {
     /// Its name.
     pub member: DaemonName,
-    /// Where it is reached, the best first.
+    /// The addresses of its daemon, the best first.
     pub addresses: Vec<Address>,
-    /// Ranks that it takes before another is preferred.
+    /// Ranks that it takes before another host is preferred.
     pub ncpus: u32,
-    /// Its place in ring order.
+    /// Its position in ring order.
     pub ordinal: u64,
-    /// Whether it gets new processes only where it is named.
+    /// Whether it gets new processes only if it is named.
     pub draining: bool,
 }
 
-/// Where the ranks of a job run.
+/// The hosts of a job's ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The console's host, with or without ranks, then the others by their lowest rank.
     pub hosts: Vec<PlacedHost>,
-    /// What the user should hear, a line each, mostly nothing.
+    /// Notices for the user, a line each; mostly empty.
     pub notices: Vec<Notice>,
 }
 
-/// One host's part.
+/// One host and its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedHost {
-    /// The daemon there.
+    /// The daemon of the host.
     pub member: DaemonName,
-    /// Where it is reached, the best first.
+    /// The addresses of the daemon, the best first.
     pub addresses: Vec<Address>,
     /// The ranks that run there.
     pub ranks: RankSet,
 }
 
-/// Places the ranks of `spec`, which has passed [`JobSpec::check`], on `members`, each of which is
-/// there once. `origin` is the console's host, one of them.
+/// Places the ranks of `spec`, which has passed [`JobSpec::check`], on `members`. Each member
+/// occurs once. `origin` is the console's host, one of the members.
 ///
 /// # Errors
 /// [`PlacementError`], for the user.
@@ -116,19 +119,19 @@ pub fn place(
     places.finish()
 }
 
-/// Which ranks run where, on one line: `(h1:0-3)(h2:4,6)`, in the order given; hosts without ranks
-/// are left out.
+/// The map of ranks to hosts on one line, in the given order: `(h1:0-3)(h2:4,6)`. Hosts without
+/// ranks are left out.
 pub fn rank_map<'a>(hosts: impl IntoIterator<Item = (&'a DaemonName, &'a RankSet)>) -> String {
     let with_ranks = hosts.into_iter().filter(|(_, ranks)| !ranks.is_empty());
     with_ranks.map(|(member, ranks)| format!("({member}:{ranks})")).collect()
 }
 
-/// The lists of hosts that the programs have, each once and by its number.
+/// The lists of hosts of the programs: each list once, with a number.
 struct Lists<'a> {
     distinct: Vec<&'a [HostWish]>,
-    /// Where the ranks of each argset end, and its list.
+    /// For each argset the end of its ranks, and the number of its list.
     argsets: Vec<(u32, usize)>,
-    /// The argset of the rank asked for last.
+    /// The argset of the latest requested rank.
     at: usize,
 }
 
@@ -148,7 +151,7 @@ impl<'a> Lists<'a> {
         all
     }
 
-    /// The list of `rank`, which is none before the one asked for last.
+    /// The list of `rank`, which must not be lower than in the previous call.
     fn of_rank(&mut self, rank: u32) -> usize {
         while self.argsets[self.at].0 <= rank {
             self.at += 1;
@@ -157,7 +160,7 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// What a member has got so far.
+/// The ranks of a member so far.
 #[derive(Clone, Debug, Default)]
 struct Taken {
     groups: u32,
@@ -167,9 +170,9 @@ struct Taken {
 struct Places<'a> {
     wish: &'a PlacementSpec,
     members: Members<'a>,
-    /// By the number of the list.
+    /// The pools, by the number of the list.
     pools: BTreeMap<usize, Pool>,
-    /// By the number of the member.
+    /// The ranks so far, by the number of the member.
     taken: Vec<Taken>,
 }
 
@@ -202,7 +205,7 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
-    /// What is to be said of draining hosts, which were named if they have ranks.
+    /// The notice about draining hosts that have ranks because they were named.
     fn notice(&self) -> Option<Notice> {
         let has_ranks = |&member: &usize| !self.taken[member].ranges.is_empty();
         let is_draining = |&member: &usize| self.members.get(member).draining;

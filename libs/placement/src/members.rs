@@ -1,8 +1,8 @@
-//! The members in ring order, and who is meant by a name.
+//! The members in ring order, and the meaning of a host's name.
 //!
-//! A name means the member that is called so, else the one that has it as its address, else the one
-//! whose first label is the same, if only one of the two names has further labels. `localhost` and
-//! the loopback addresses mean the console's host.
+//! A name means the member with that name. Otherwise it means the member with that address.
+//! Otherwise it means the member whose first label is the same, if only one of the two names has
+//! further labels. `localhost` and the loopback addresses mean the console's host.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::error::{Names, PlacementError};
 use mpd_wire::job::{HostWish, Notice};
 use mpd_wire::{Address, DaemonName};
 
-/// A host of a list: its number in [`Members`], and the slots that stand in the list.
+/// A host of a list: its number in [`Members`], and the slots given in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) member: usize,
-    /// As its daemon says.
+    /// The number of CPUs that its daemon reports.
     pub(super) ncpus: u32,
     pub(super) slots: Option<u32>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Members<'a> {
     by_address: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, Vec<usize>>,
     is_excluded: Vec<bool>,
-    /// Names that were to be excluded, and that nobody has.
+    /// Excluded names that no member has.
     excluded_for_nothing: Vec<&'a str>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Members<'a> {
         self.list[member]
     }
 
-    /// Its number.
+    /// The number of the member with this name.
     pub(super) fn number_of(&self, name: &DaemonName) -> Option<usize> {
         self.by_name.get(name.as_str()).copied()
     }
@@ -101,8 +101,8 @@ impl<'a> Members<'a> {
         self.origin
     }
 
-    /// The hosts that `wishes` means, in its order, less the excluded ones. If it is empty, all that are
-    /// not draining either: who names a draining host means it.
+    /// The hosts that `wishes` means, in its order, without the excluded ones. If it is empty: all
+    /// members that are neither excluded nor draining. A draining host that is named is used.
     pub(super) fn listed(&self, wishes: &[HostWish]) -> Result<Vec<Listed>, PlacementError> {
         let mut hosts = Vec::new();
         let mut unknown = Vec::new();
@@ -112,7 +112,7 @@ impl<'a> Members<'a> {
                 None => unknown.push(wish.name.clone()),
             }
         }
-        // Whoever is not there and not wanted is not missed.
+        // A name that is excluded and belongs to no member is not reported as unknown.
         if !hosts.is_empty() {
             unknown.retain(|name| !self.excluded_for_nothing.contains(&name.as_str()));
         }
@@ -142,7 +142,7 @@ impl<'a> Members<'a> {
         PlacementError::Unknown { names, members: self.names(0..self.len()) }
     }
 
-    /// What is to be said of hosts that were to be excluded.
+    /// The notice about excluded names that no member has.
     pub(super) fn notice(&self) -> Option<Notice> {
         let names = &self.excluded_for_nothing[..];
         let text = || format!("excluded, but not in the ring anyway: {}", Names(names));
@@ -157,7 +157,7 @@ impl<'a> Members<'a> {
         members.map(|member| self.list[member].member.clone()).collect()
     }
 
-    /// Who is meant by a name.
+    /// The member that a name means.
     pub(super) fn find(&self, name: &str) -> Result<Option<usize>, PlacementError> {
         if let Some(&member) = self.by_name.get(name) {
             return Ok(Some(member));
@@ -186,20 +186,20 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Whether two names can be of one host.
+/// Whether two names can belong to one host.
 pub(super) fn is_alike(one: &str, other: &str) -> bool {
     let is_whole = |name: &str| label(name).len() < name.len();
     one == other || (label(one) == label(other) && !(is_whole(one) && is_whole(other)))
 }
 
-/// Whether this names every host alike.
+/// Whether the name means the local host on every host.
 fn is_loopback(name: &str) -> bool {
     name == "localhost"
         || name == "::1"
         || ["localhost.", "127."].iter().any(|p| name.starts_with(p))
 }
 
-/// A name up to its first dot; all of a numeric address.
+/// A name up to its first dot, or a whole numeric address.
 fn label(name: &str) -> &str {
     let numeric = name.contains(':') || name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     if numeric { name } else { name.split('.').next().unwrap_or(name) }

@@ -5,27 +5,29 @@ use std::collections::{BTreeSet, VecDeque};
 use super::members::Listed;
 use mpd_wire::job::{Notice, PlacementSpec, RankOrder};
 
-/// Hosts in their order, and whose turn it is.
+/// Hosts in their order, and the next host.
 pub(super) struct Pool {
     hosts: Vec<Host>,
     order: RankOrder,
     /// Ranks of a group.
     group: u32,
-    /// Those with room: their places in `hosts`, and for how many groups.
+    /// Hosts with room: their indices in `hosts`, and the number of groups that each may still
+    /// take.
     turns: VecDeque<(usize, u32)>,
-    /// Groups that were given out.
+    /// The number of groups that were placed.
     given: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Host {
     member: usize,
-    /// Groups that it takes before everybody has to take more.
+    /// The number of groups that it takes before all hosts take more.
     room: u32,
 }
 
 impl Pool {
-    /// The hosts of a list; `taken` says how many groups the job has put on a member already.
+    /// The hosts of a list; `taken` gives the number of groups that the job has already placed on a
+    /// member.
     pub(super) fn new(
         hosts: &[Listed],
         wish: &PlacementSpec,
@@ -56,7 +58,8 @@ impl Pool {
         self.hosts[at].member
     }
 
-    /// The notice of more ranks than slots. A job on one host has no other place for them.
+    /// The notice of more ranks than slots. A job with only one host has no choice and gets no
+    /// notice.
     pub(super) fn notice(&self) -> Option<Notice> {
         let room: u64 = self.hosts.iter().map(|host| u64::from(host.room)).sum();
         let members = self.hosts.iter().map(|host| host.member).collect::<BTreeSet<_>>().len();
@@ -66,8 +69,8 @@ impl Pool {
     }
 }
 
-/// The slots of each host. Neighbours that are the same host are one: a batch system's list has a
-/// line for every slot.
+/// The slots of each host. Adjacent lines with the same host count as one: a batch system's list
+/// has a line for every slot.
 fn with_slots(hosts: &[Listed], per_host: Option<u32>) -> Vec<(usize, u32)> {
     let members: BTreeSet<usize> = hosts.iter().map(|host| host.member).collect();
     let has_twins = members.len() < hosts.len();

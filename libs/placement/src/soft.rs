@@ -1,29 +1,29 @@
-//! The numbers of processes that a program can be run with, as MPI writes them for `-soft` and for the key
-//! `soft` of a spawn: a list of `A`, `A:B` (all from A to B) and `A:B:STEP` (A, A+STEP … not beyond B;
-//! STEP may be negative).
+//! The numbers of processes with which a program can run, as MPI writes them for `-soft` and for
+//! the key `soft` of a spawn. The text is a list of `A`, `A:B` (all from A to B) and `A:B:STEP` (A,
+//! A+STEP … not beyond B; STEP may be negative).
 
 use std::str::FromStr;
 
 /// A set of numbers of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Soft {
-    /// Each the first number, the last that may be reached, and the step.
+    /// For each triplet the first number, the limit, and the step.
     triplets: Vec<(i64, i64, i64)>,
 }
 
-/// Why a text names no such set.
+/// The reason why a text gives no such set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSoft {
-    /// Neither a number nor a triplet of numbers.
+    /// The text is neither a number nor a triplet of numbers.
     #[error("{0:?} is neither N, LOW:HIGH nor LOW:HIGH:STEP")]
     Part(String),
-    /// A triplet that stands still.
+    /// The step of a triplet is 0.
     #[error("{0:?} has a step of 0")]
     NoStep(String),
 }
 
 impl Soft {
-    /// The largest number named that is at least 1 and at most `most`.
+    /// The largest number in the set that is at least 1 and at most `most`.
     pub fn largest_up_to(&self, most: u32) -> Option<u32> {
         self.triplets.iter().filter_map(|&t| largest(t, i64::from(most))).max()
     }
@@ -31,7 +31,8 @@ impl Soft {
 
 /// The same for one triplet.
 fn largest((first, last, step): (i64, i64, i64), most: i64) -> Option<u32> {
-    // A falling triplet names the same numbers as a rising one from its smallest number up.
+    // A falling triplet gives the same numbers as a rising one that begins with its smallest
+    // number.
     let (low, high, step) = if step > 0 {
         (first, last, step)
     } else {
@@ -55,7 +56,8 @@ impl FromStr for Soft {
             let bad = || InvalidSoft::Part(part.to_owned());
             let numbers = part
                 .split(':')
-                // 32 bits are enough for any number of processes and leave room to calculate.
+                // 32 bits are enough for any number of processes, and 64 bits leave room to
+                // calculate.
                 .map(|n| n.parse::<i32>().map(i64::from).map_err(|_| bad()))
                 .collect::<Result<Vec<_>, _>>()?;
             match numbers[..] {
@@ -99,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn no_number_may_fit() {
+    fn a_set_may_have_no_fitting_number() {
         for text in ["8", "5:9", "0", "-3:0", "9:5", "2:4:-1"] {
             assert_eq!(largest_of(text, 4), None, "{text}");
         }
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_parts_are_refused() {
         for bad in ["", "x", "1,", "1:", "1:2:3:4", "1;2", "99999999999", "1.5"] {
             assert!(matches!(bad.parse::<Soft>(), Err(InvalidSoft::Part(_))), "{bad:?}");
         }

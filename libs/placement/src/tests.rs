@@ -17,7 +17,7 @@ fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     }
 }
 
-/// `h1:2 h2:4` as a ring, in this order.
+/// `h1:2 h2:4` as a ring in this order.
 fn ring(text: &str) -> Vec<Candidate> {
     let member = |(ordinal, word): (u64, &str)| {
         let (name, ncpus) = word.split_once(':').unwrap_or((word, "1"));
@@ -26,7 +26,7 @@ fn ring(text: &str) -> Vec<Candidate> {
     (0..).zip(text.split(' ')).map(member).collect()
 }
 
-/// `a:4 b`, as a user lists hosts.
+/// `a:4 b` as a list of hosts.
 fn list(text: &str) -> Vec<HostWish> {
     let host = |word: &str| match word.split_once(':') {
         Some((name, slots)) => HostWish { name: name.into(), slots: slots.parse().ok() },
@@ -106,7 +106,7 @@ fn hosts_fill_in_ring_order_from_the_consoles_host_and_begin_again() {
 }
 
 #[test]
-fn draining_hosts_are_left_out_where_they_are_not_named() {
+fn draining_hosts_are_left_out_unless_they_are_named() {
     let drained = |name: &str, size, wish: PlacementSpec| {
         let mut members = ring("a:2 b:2 c:2");
         members.iter_mut().filter(|m| m.member.as_str() == name).for_each(|m| m.draining = true);
@@ -125,7 +125,7 @@ fn draining_hosts_are_left_out_where_they_are_not_named() {
 }
 
 #[test]
-fn a_job_that_names_no_host_is_refused_where_all_are_draining() {
+fn a_job_that_names_no_host_is_refused_if_all_hosts_are_draining() {
     let mut members = ring("a b");
     members.iter_mut().for_each(|member| member.draining = true);
     let spec = job(vec![program(1, None)], plain());
@@ -199,7 +199,7 @@ fn the_group_of_a_rank_is_counted_over_the_whole_job() {
 }
 
 #[test]
-fn listed_hosts_come_in_their_order_with_the_slots_that_stand_there() {
+fn listed_hosts_are_taken_in_their_order_with_the_slots_given_there() {
     assert_eq!(map(6, "a:1 b:2 c:1", on("c:3 b")), "(c:0-2,5)(b:3-4)");
     let placed = placed_from("a", "a b c", &job(vec![program(2, None)], on("c b"))).unwrap();
     let names: Vec<&str> = placed.hosts.iter().map(|host| host.member.as_str()).collect();
@@ -260,7 +260,7 @@ fn a_name_may_be_short_or_whole_or_an_address() {
 }
 
 #[test]
-fn unknown_hosts_are_named_with_those_that_are_there() {
+fn an_error_names_the_unknown_hosts_and_the_members() {
     assert_eq!(
         problem("a b", on("x a y")),
         "not in the ring: x, y; choose from a, b, or start daemons there with mpdboot"
@@ -273,7 +273,7 @@ fn unknown_hosts_are_named_with_those_that_are_there() {
 }
 
 #[test]
-fn more_ranks_than_slots_make_a_minor_notice_where_there_was_a_choice() {
+fn more_ranks_than_slots_make_a_minor_notice_if_there_was_a_choice_of_hosts() {
     let told = |text: &str| [Notice::minor(text.into())];
     let five = told("5 processes share 2 hosts with slots for 4");
     assert_eq!(notices(5, "a:2 b:2", plain()), five);
@@ -285,7 +285,7 @@ fn more_ranks_than_slots_make_a_minor_notice_where_there_was_a_choice() {
 }
 
 #[test]
-fn programs_go_on_where_the_one_before_ended() {
+fn a_program_continues_where_the_previous_one_ended() {
     let spec = job(vec![program(3, None), program(2, None)], plain());
     assert_eq!(map_of(&placed_from("a", "a:2 b:2 c:2", &spec).unwrap()), "(a:0-1)(b:2-3)(c:4)");
 }
@@ -301,7 +301,7 @@ fn a_program_with_hosts_of_its_own_leaves_the_others_their_slots() {
 }
 
 #[test]
-fn a_group_is_not_torn_between_programs_on_different_hosts() {
+fn a_group_is_not_split_between_programs_on_different_hosts() {
     let wish = PlacementSpec { group: Some(2), ..plain() };
     let torn = job(vec![program(3, Some("a")), program(3, Some("b"))], wish.clone());
     assert_eq!(
@@ -315,7 +315,7 @@ fn a_group_is_not_torn_between_programs_on_different_hosts() {
 }
 
 #[test]
-fn wishes_that_nobody_can_grant_are_refused_beforehand() {
+fn impossible_requests_are_refused_before_placement() {
     let bad = |wish| job(vec![program(1, None)], wish).check().unwrap_err().to_string();
     assert_eq!(
         bad(PlacementSpec { per_host: Some(3), group: Some(2), ..plain() }),
@@ -333,14 +333,14 @@ fn wishes_that_nobody_can_grant_are_refused_beforehand() {
 }
 
 #[test]
-fn there_is_a_most_of_hosts() {
+fn the_number_of_hosts_is_limited() {
     let members: Vec<String> = (0..=4096).map(|n| format!("h{n}")).collect();
     let spec = job(vec![program(4097, None)], plain());
     let error = placed_from("h0", &members.join(" "), &spec).unwrap_err();
     assert_eq!(error, PlacementError::TooManyHosts(4097));
 }
 
-/// The hosts in the order in which one lap gives them groups, written down the simple way.
+/// The hosts in the order in which one lap gives them groups, computed in the simple way.
 fn lap(members: &[Candidate], wish: &PlacementSpec) -> Vec<DaemonName> {
     let slots = |c: &Candidate| wish.per_host.unwrap_or(c.ncpus) / wish.group.unwrap_or(1);
     let mut lap = Vec::new();
@@ -362,7 +362,7 @@ fn lap(members: &[Candidate], wish: &PlacementSpec) -> Vec<DaemonName> {
 
 proptest! {
     #[test]
-    fn every_rank_runs_once_where_the_simple_rule_says(
+    fn every_rank_runs_once_on_the_host_that_the_simple_rule_gives(
         cpus in proptest::collection::vec(1u32..9, 1..12),
         size in 1u32..200,
         origin in any::<prop::sample::Index>(),
@@ -407,7 +407,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_listed_every_rank_runs_once_and_groups_stay_whole(
+    fn with_any_lists_every_rank_runs_once_and_groups_stay_whole(
         lists in proptest::collection::vec(
             (1u32..20, proptest::option::of("([a-d](:[1-4])? ){0,6}")), 1..5),
         hosts in "([a-d](:[1-4])? ){0,6}",

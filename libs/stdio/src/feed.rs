@@ -1,29 +1,31 @@
-//! Standard input, dealt to its receivers: bounded, every receiver gets every byte, the slowest sets
-//! the pace, one that closes or exits drops out.
+//! Standard input, dealt to its receivers. The buffer is bounded, every receiver gets every byte,
+//! and the slowest receiver sets the pace. A receiver that closes its input or exits drops out.
 //!
-//! Receivers are ranks of this host and managers below, which deal to theirs. Who receives can be
-//! changed while the job runs: what was pushed before goes to those of before. Managers below are told
-//! in their place in the stream, so that all change at the same byte.
+//! Receivers are ranks of this host and child managers, which deal to their own receivers. The set
+//! of receiving ranks can change while the job runs. Bytes pushed before the change go to the
+//! receivers before the change. Child managers get the change at its position in the stream, so
+//! that all managers switch at the same byte.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::input::{MAX_PIECE, MAX_RANKS, Stdin};
 use mpd_wire::{Rank, RankSet};
 
-/// Bytes that may be under way between the sender and the slowest receiver.
+/// Bytes that may be in transit between the sender and the slowest receiver.
 pub const WINDOW: usize = 256 * 1024;
 
-/// Who is dealt input.
+/// A receiver of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Receiver {
     /// A rank of this host.
     Rank(Rank),
-    /// The manager at this place, directly below.
+    /// The child manager at this tree index.
     Below(usize),
 }
 
 impl Receiver {
-    /// Those that stand for `ranks`, of the ranks of this host and those of each manager below.
+    /// The receivers that lead to `ranks`, of the ranks of this host and those of each child
+    /// manager.
     pub fn of<'a>(
         ranks: &RankSet,
         here: &RankSet,
@@ -36,22 +38,22 @@ impl Receiver {
     }
 }
 
-/// One thing that a receiver is still to get.
+/// One item that a receiver has still to get.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The bytes from one position of the stream to another, or to wherever it ends.
+    /// The bytes from one position of the stream to another; `None` is the end of the stream.
     Bytes { from: u64, to: Option<u64> },
-    /// Word that from here on these ranks receive.
+    /// The message that from here on these ranks receive.
     Switch(RankSet),
 }
 
-/// What a receiver is still to get.
+/// The items that a receiver has still to get.
 #[derive(Debug, Default)]
 struct Course {
     steps: VecDeque<Step>,
-    /// Bytes that it may still be given; a rank's pipe has its own measure.
+    /// Bytes that it may still be given. `None` for a rank, whose pipe is its limit.
     credit: Option<usize>,
-    /// How many switches it was told.
+    /// The number of switches that were sent to it.
     switches: u32,
 }
 
@@ -65,7 +67,7 @@ impl Course {
         matches!(self.steps.back(), Some(Step::Bytes { to: None, .. }))
     }
 
-    /// The next byte that it needs.
+    /// The position of the next byte for it.
     fn position(&self) -> Option<u64> {
         self.steps.iter().find_map(|step| match step {
             Step::Bytes { from, .. } => Some(*from),
@@ -73,7 +75,7 @@ impl Course {
         })
     }
 
-    /// It gets what comes from position `here` on.
+    /// From position `here` on it gets the bytes.
     fn begin(&mut self, here: u64) {
         match self.steps.back_mut() {
             Some(Step::Bytes { to, .. }) if to.is_none_or(|to| to == here) => *to = None,
@@ -81,7 +83,7 @@ impl Course {
         }
     }
 
-    /// It gets nothing of what comes from position `here` on.
+    /// From position `here` on it gets no bytes.
     fn cease(&mut self, here: u64) {
         match self.steps.back_mut() {
             Some(Step::Bytes { from, to: None }) if *from == here => {
@@ -92,8 +94,8 @@ impl Course {
         }
     }
 
-    /// It is to be told of a switch here; one that it was not yet told of, and that meant no byte, is
-    /// forgotten.
+    /// Adds a switch at this position. A switch that was not yet sent, and after which there was no
+    /// byte, is replaced.
     fn tell(&mut self, ranks: &RankSet) {
         if let Some(Step::Switch(_)) = self.steps.back() {
             self.steps.pop_back();
@@ -102,28 +104,29 @@ impl Course {
     }
 }
 
-/// The input of one job, as one of its managers deals it.
+/// The input of one job in one of its managers.
 #[derive(Debug)]
 pub struct Feed {
     window: usize,
     buffer: VecDeque<u8>,
-    /// Stream position of the buffer's first byte.
+    /// Stream position of the first byte in the buffer.
     base: u64,
     ended: bool,
     courses: BTreeMap<Receiver, Course>,
-    /// Those that will never take input again.
+    /// Receivers that will take no more input.
     gone: BTreeSet<Receiver>,
-    /// Bytes freed and not yet given back as credit.
+    /// Bytes that were freed and not yet granted to the sender.
     freed: usize,
-    /// How many switches there were.
+    /// The number of switches so far.
     switches: u32,
-    /// After how many of them the sender was told that nobody receives.
+    /// The number of switches at the time when the sender received the message that no rank
+    /// receives.
     unwanted: Option<u32>,
 }
 
 impl Feed {
-    /// A feed for `receivers` that gives credit for `window` bytes. `others` do not receive now, but are
-    /// told of switches and of the end.
+    /// A feed for `receivers` that grants `window` bytes of credit. `others` do not receive now,
+    /// but get switches and the end.
     pub fn new(
         receivers: impl IntoIterator<Item = Receiver>,
         others: impl IntoIterator<Item = Receiver>,
@@ -146,7 +149,7 @@ impl Feed {
         for receiver in receivers {
             feed.course(receiver).begin(0);
         }
-        // Whoever sends knows that much.
+        // The sender knows that already.
         feed.unwanted = feed.is_unwanted().then_some(0);
         feed
     }
@@ -155,10 +158,10 @@ impl Feed {
         self.courses.entry(receiver).or_insert_with(|| Course::new(receiver))
     }
 
-    /// Takes bytes from whoever sends. What comes while nobody receives is thrown away.
+    /// Takes bytes from the sender. Bytes that come while no rank receives are discarded.
     ///
     /// # Errors
-    /// When more came than there was credit for; the bytes are not taken.
+    /// When more bytes came than there was credit for. The bytes are not taken.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), TooMuchInput> {
         if self.buffer.len() + self.freed + bytes.len() > self.window {
             return Err(TooMuchInput);
@@ -171,16 +174,16 @@ impl Feed {
         Ok(())
     }
 
-    /// No more bytes will come.
+    /// Marks the end of the input.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// From the end of what was pushed so far on, `receivers` receive, which stand for `ranks` here;
-    /// managers below are told `ranks`. Those that are gone stay so.
+    /// From the end of the pushed bytes on, `receivers` get the input; child managers get a switch
+    /// to `ranks`. Receivers that are gone stay so.
     ///
     /// # Errors
-    /// When the text of `ranks` is too long to be told; nothing is changed.
+    /// When the text of `ranks` is too long for a message. Then the call changes nothing.
     pub fn switch(
         &mut self,
         ranks: &RankSet,
@@ -209,8 +212,8 @@ impl Feed {
         Ok(())
     }
 
-    /// What `receiver` should get next, if anything can be given to it now: bytes, of which it may
-    /// [take](Feed::took) a part, or a word that it is to be [told](Feed::told).
+    /// The next item for `receiver`, if one can be given to it now: bytes, of which it may
+    /// [take](Feed::took) a part, or a message that it must [be sent](Feed::told).
     pub fn next(&self, receiver: Receiver) -> Option<Stdin<'_>> {
         let course = self.courses.get(&receiver)?;
         match course.steps.front() {
@@ -231,7 +234,7 @@ impl Feed {
         self.ended.then_some(Stdin::End)
     }
 
-    /// `receiver` took so many of the bytes that were next.
+    /// `receiver` took this many of the next bytes.
     pub fn took(&mut self, receiver: Receiver, bytes: usize) {
         let Some(course) = self.courses.get_mut(&receiver) else { return };
         if let Some(Step::Bytes { from, to }) = course.steps.front_mut() {
@@ -246,7 +249,7 @@ impl Feed {
         self.trim();
     }
 
-    /// `receiver` was told the word that was next; after the end it is gone.
+    /// `receiver` was sent the next message. After the end it is gone.
     pub fn told(&mut self, receiver: Receiver) {
         let Some(course) = self.courses.get_mut(&receiver) else { return };
         if let Some(Step::Switch(_)) = course.steps.front() {
@@ -257,7 +260,7 @@ impl Feed {
         }
     }
 
-    /// The manager at `place` takes `bytes` more.
+    /// The manager at tree index `place` takes `bytes` more.
     pub fn grant(&mut self, place: usize, bytes: u32) {
         let course = self.courses.get_mut(&Receiver::Below(place));
         if let Some(credit) = course.and_then(|course| course.credit.as_mut()) {
@@ -265,15 +268,16 @@ impl Feed {
         }
     }
 
-    /// `receiver` takes no more, for ever.
+    /// `receiver` takes no more input.
     pub fn drop_out(&mut self, receiver: Receiver) {
         self.courses.remove(&receiver);
         self.gone.insert(receiver);
         self.trim();
     }
 
-    /// Nobody at or below `place` receives any more, unless a switch brings somebody back; it knew of
-    /// `switches` of them when it said so. A later one makes that word void: it will say it again.
+    /// No rank at or below `place` receives now, until a switch adds one. The manager there had
+    /// received `switches` switches when it sent this. A later switch makes its message void, and
+    /// it will send the message again.
     pub fn drop_out_below(&mut self, place: usize, switches: u32) {
         let Some(course) = self.courses.get_mut(&Receiver::Below(place)) else { return };
         if course.switches == switches {
@@ -284,18 +288,19 @@ impl Feed {
         }
     }
 
-    /// Whether nobody would take what is pushed next. A switch can change that.
+    /// Whether no receiver would take the bytes that are pushed next. A switch can change this.
     pub fn is_unwanted(&self) -> bool {
         !self.courses.values().any(Course::is_current)
     }
 
-    /// All that may have something to get.
+    /// All receivers that may have an item to get.
     pub fn receivers(&self) -> impl Iterator<Item = Receiver> + '_ {
         self.courses.keys().copied()
     }
 
-    /// Credit to give to the sender, when it is worth a message and somebody receives. Once the sender
-    /// was told that nobody does, credit, if only of 0 bytes, says that somebody does again.
+    /// Credit to grant to the sender, if it is worth a message and a rank receives. After the
+    /// sender was informed that no rank receives, a grant, even of 0 bytes, means that a rank
+    /// receives again.
     pub fn take_credit(&mut self) -> Option<u32> {
         if self.is_unwanted() || self.ended {
             return None;
@@ -307,7 +312,7 @@ impl Feed {
         u32::try_from(std::mem::take(&mut self.freed)).ok()
     }
 
-    /// Whether the sender is to be told that nobody receives: how many switches there were before.
+    /// The message that no rank receives, if it is due: the number of switches so far.
     pub fn take_unwanted(&mut self) -> Option<u32> {
         if !self.is_unwanted() || self.ended || self.unwanted == Some(self.switches) {
             return None;
@@ -316,12 +321,12 @@ impl Feed {
         self.unwanted
     }
 
-    /// Of the end of what was pushed.
+    /// The position at the end of the pushed bytes.
     fn position(&self) -> u64 {
         self.base + self.buffer.len() as u64
     }
 
-    /// Bytes from one position to another, as far as they lie in one piece.
+    /// The bytes from one position to another, as far as they are contiguous in the buffer.
     fn bytes(&self, from: u64, to: u64) -> &[u8] {
         let offset = |at: u64| usize::try_from(at - self.base).unwrap_or(usize::MAX);
         let (from, to) = (offset(from), offset(to));
@@ -348,7 +353,7 @@ impl Feed {
 #[error("more standard input than there was credit for")]
 pub struct TooMuchInput;
 
-/// A set of ranks with too many gaps to be told to managers below.
+/// A set of ranks with too many ranges for a message to child managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ranks that are to receive standard input are in too many pieces; name ranges of them")]
 pub struct TooManyRanges;
@@ -391,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_hears_of_the_end_when_it_had_the_last_byte() {
+    fn a_receiver_gets_the_end_after_the_last_byte() {
         let mut feed = Feed::new([R0], [R1], WINDOW);
         feed.take_credit();
         feed.push(b"ab").unwrap();
@@ -405,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn input_nobody_wants_is_swallowed_and_that_is_said_once() {
+    fn input_without_a_receiver_is_discarded_and_reported_once() {
         let mut feed = Feed::new([R0], [], WINDOW);
         feed.take_credit();
         assert_eq!(feed.take_unwanted(), None);
@@ -421,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_below_is_given_no_more_than_it_granted() {
+    fn a_child_manager_gets_no_more_than_it_granted() {
         let mut feed = Feed::new([B3], [], WINDOW);
         feed.take_credit();
         feed.push(b"abcdef").unwrap();
@@ -436,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_before_a_switch_goes_to_those_of_before() {
+    fn bytes_pushed_before_a_switch_go_to_the_earlier_receivers() {
         let mut feed = Feed::new([R0, B3], [], WINDOW);
         feed.take_credit();
         feed.grant(3, 100);
@@ -456,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_below_wants_input_is_void_once_it_was_told_of_a_switch() {
+    fn a_message_that_no_rank_below_receives_is_void_after_a_later_switch() {
         let mut feed = Feed::new([B3], [], WINDOW);
         feed.take_credit();
         feed.grant(3, 100);

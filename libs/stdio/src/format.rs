@@ -3,19 +3,19 @@
 use crate::leaf::Record;
 use mpd_wire::RankSet;
 
-/// Puts a prefix in front of each line of one output. Knows whether the output stands at the start of
-/// a line, so that a label never lands behind another rank's unfinished one.
+/// Puts a prefix before each line of one output. It keeps track of the start of lines, so that a
+/// label never follows another rank's unfinished line.
 #[derive(Debug, Default)]
 pub struct Formatter {
-    /// The last byte written was not a newline; the rank index that wrote it.
+    /// The rank index that wrote the last byte, if that byte was not a newline.
     unfinished: Option<u32>,
 }
 
 impl Formatter {
-    /// Appends `record` of rank `rank` to `out`, each line preceded by `prefix`.
+    /// Appends `record` of rank `rank` to `out`, each line with `prefix` before it.
     ///
-    /// A record that begins a line while another rank's line stands unfinished is put on a line of
-    /// its own. The same rank going on after a silence goes on behind what it wrote.
+    /// A record may begin a line while another rank's line is unfinished; then it begins on a new
+    /// line. A record of the same rank after a silence continues its unfinished line.
     pub fn format(&mut self, rank: u32, prefix: &[u8], record: Record<'_>, out: &mut Vec<u8>) {
         let mut at_start = match self.unfinished {
             None => true,
@@ -41,7 +41,7 @@ impl Formatter {
     }
 }
 
-/// Appends a line that `ranks` wrote, given without its newline.
+/// Appends a line that all of `ranks` wrote, given without its newline.
 pub fn merged(ranks: &RankSet, line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(ranks.to_string().as_bytes());
     out.extend_from_slice(b": ");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_never_lands_behind_the_unfinished_line_of_another_rank() {
+    fn a_label_never_follows_the_unfinished_line_of_another_rank() {
         let mut f = Formatter::default();
         let mut out = Vec::new();
         f.format(0, b"0: ", whole(b"prompt> "), &mut out);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_rank_goes_on_behind_its_own_prompt() {
+    fn a_rank_continues_after_its_own_prompt() {
         let mut f = Formatter::default();
         let mut out = Vec::new();
         f.format(0, b"0: ", whole(b"prompt> "), &mut out);

@@ -1,12 +1,13 @@
-//! Who may write to one output: everybody in turn while lines are whole, one rank alone while it is
-//! in the middle of a line, nobody while the output is full.
+//! The write admission of one output. All ranks write in turn while lines are whole. A rank in the
+//! middle of a line writes alone. While the output is full, no rank writes.
 //!
-//! The gate is asked *before* a rank's pipe is read, so nothing that was read ever has to wait.
+//! The caller asks the gate *before* it reads a rank's pipe, so bytes that were read never have to
+//! wait.
 
-/// Bytes waiting for the output beyond which nothing more is read for it.
+/// If more bytes than this wait for the output, no source is read for it.
 pub const MAX_WAITING: usize = 256 * 1024;
 
-/// The gate of one output. Owners are numbered by the caller (rank and stream).
+/// The gate of one output. The caller numbers the sources (rank and stream).
 #[derive(Debug)]
 pub struct Gate {
     most: usize,
@@ -22,7 +23,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A gate that admits nobody while `most` bytes wait.
+    /// A gate that admits no source while `most` bytes wait.
     pub const fn new(most: usize) -> Self {
         Self { most, owner: None, waiting: 0, closed: false }
     }
@@ -32,7 +33,7 @@ impl Gate {
         self.closed || (self.waiting < self.most && self.owner.is_none_or(|o| o == source))
     }
 
-    /// `source` wrote a record; it `open`s a line, goes on with one, or ended it.
+    /// `source` wrote a record; `open` tells whether its last line is unfinished.
     pub fn wrote(&mut self, source: u32, open: bool) {
         if open {
             self.owner = Some(source);
@@ -41,17 +42,17 @@ impl Gate {
         }
     }
 
-    /// That many bytes now wait for the output.
+    /// Sets the number of bytes that now wait for the output.
     pub fn set_waiting(&mut self, bytes: usize) {
         self.waiting = bytes;
     }
 
-    /// Bytes that wait for the output.
+    /// The number of bytes that wait for the output.
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The output is gone: whatever comes is thrown away, so everybody may be read.
+    /// The output is gone: bytes for it are discarded, so every source may be read.
     pub fn close(&mut self) {
         self.closed = true;
         self.owner = None;
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_output_admits_nobody_and_a_closed_one_everybody() {
+    fn a_full_output_admits_no_source_and_a_closed_one_every_source() {
         let mut gate = Gate::default();
         gate.set_waiting(MAX_WAITING);
         assert!(!gate.admits(0));

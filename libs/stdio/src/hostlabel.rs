@@ -1,11 +1,11 @@
-//! Who wrote a line that several ranks have in common, told by their hosts: `c[01-16],x: text`.
+//! Labels of lines that several ranks wrote, given by their hosts: `c[01-16],x: text`.
 
 use std::fmt::Write as _;
 
 use mpd_wire::RankSet;
 use mpd_wire::job::{Bytes, LabelFormat};
 
-/// What stands in front of merged lines where a label names hosts and not ranks.
+/// The prefixes of merged lines where a label names hosts and not ranks.
 #[derive(Debug)]
 pub struct HostLabels {
     label: LabelFormat,
@@ -15,7 +15,7 @@ pub struct HostLabels {
 }
 
 impl HostLabels {
-    /// For the ranks of these hosts; none if the label tells ranks or processes apart.
+    /// Labels for the ranks of these hosts; `None` if the label distinguishes ranks or processes.
     pub fn new(
         label: Option<&LabelFormat>,
         (job, alias): (Bytes, Bytes),
@@ -25,7 +25,7 @@ impl HostLabels {
         Some(Self { label, job, alias, hosts: hosts.into_iter().collect() })
     }
 
-    /// Appends a line that `ranks` wrote, given without its newline.
+    /// Appends a line that all of `ranks` wrote, given without its newline.
     pub fn append(&self, ranks: &RankSet, line: &[u8], out: &mut Vec<u8>) {
         let wrote = |of: &RankSet| of.ranks().any(|rank| ranks.contains(rank));
         let hosts = self.hosts.iter().filter(|(of, _)| wrote(of)).map(|(_, name)| name.as_str());
@@ -42,7 +42,7 @@ impl HostLabels {
     }
 }
 
-/// Names as they are written in a list of hosts, in order: numbers at their ends become ranges.
+/// The names as in a list of hosts, in order: numbers at their ends become ranges.
 fn folded(names: Vec<&str>) -> String {
     let mut parts: Vec<(&str, &str)> = names.into_iter().map(parted).collect();
     let number = |digits: &str| digits.parse::<u64>().unwrap_or(0);
@@ -72,7 +72,7 @@ fn folded(names: Vec<&str>) -> String {
     text
 }
 
-/// A name, and the number at its end.
+/// A name without the number at its end, and that number.
 fn parted(name: &str) -> (&str, &str) {
     const MAX_DIGITS: usize = 18;
     let digits = name.bytes().rev().take(MAX_DIGITS).take_while(u8::is_ascii_digit).count();
@@ -85,7 +85,7 @@ mod tests {
     use mpd_wire::Rank;
 
     #[test]
-    fn hosts_are_written_as_people_write_lists_of_them() {
+    fn hosts_are_written_as_a_list_with_ranges() {
         for (names, expected) in [
             (&["h1"][..], "h1"),
             (&["h2", "h3", "h1"], "h[1-3]"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_bears_the_hosts_of_the_ranks_that_wrote_it() {
+    fn a_label_names_the_hosts_of_the_ranks_that_wrote_the_line() {
         let hosts = [(0, "h1"), (1, "h2"), (2, "x")];
         let set = |ranks: &[u32]| ranks.iter().map(|r| Rank(*r)).collect::<RankSet>();
         let label = |pattern: &[u8]| {

@@ -1,7 +1,8 @@
-//! One output stream of one manager below: what came of it and was not yet taken, under credit.
+//! One output stream of one child manager: the payloads that arrived and were not yet taken, under
+//! credit.
 //!
-//! The owner looks of whom the next item is, asks the gate, and takes it; credit goes back for what was
-//! taken, so that what may lie here never exceeds the window.
+//! The owner looks at the source of the next item, asks the gate, and takes the item. Bytes that
+//! were taken go back as credit, so the bytes that wait here never exceed the window.
 
 use std::collections::VecDeque;
 
@@ -12,48 +13,48 @@ use mpd_wire::{Rank, RankSet};
 /// The receiving end of one stream of one link.
 #[derive(Debug)]
 pub struct Inflow {
-    /// Those that may speak here.
+    /// The ranks whose output may come here.
     ranks: RankSet,
     window: usize,
-    /// Bytes that the other end may still send.
+    /// Bytes that the peer may still send.
     credit: usize,
-    /// Bytes taken and not yet given back as credit.
+    /// Bytes that were taken and not yet granted again.
     taken: usize,
     payloads: VecDeque<Vec<u8>>,
     /// Bytes of the first payload that were taken.
     at: usize,
-    /// Who is in the middle of a line at the end of what came.
+    /// The rank that is in the middle of a line at the end of the received bytes.
     open: Option<Rank>,
 }
 
-/// What came cannot be taken. The link cannot be continued.
+/// A payload cannot be accepted. The link cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInflow {
-    /// The other end sent more than it had credit for.
+    /// The peer sent more than it had credit for.
     #[error("more output than there was credit for")]
     TooMuch,
-    /// It cannot be read.
+    /// The payload cannot be decoded.
     #[error(transparent)]
     Item(#[from] InvalidItem),
-    /// It is of a rank that does not run there.
+    /// An item is of a rank that does not run there.
     #[error("output of a rank that does not run there")]
     Stranger,
-    /// Two ranks are in the middle of a line, or one goes on with a line that it did not begin.
+    /// Two ranks are in the middle of a line, or a rank continues a line that it did not begin.
     #[error("output of rank {0} in the middle of another line")]
     Torn(Rank),
 }
 
 impl Inflow {
-    /// An inflow of `ranks` whose other end begins with `window` bytes of credit.
+    /// An inflow of `ranks` whose peer begins with `window` bytes of credit.
     pub fn new(ranks: RankSet, window: usize) -> Self {
         let payloads = VecDeque::new();
         Self { ranks, window, credit: window, taken: 0, payloads, at: 0, open: None }
     }
 
-    /// Takes a payload as it came.
+    /// Takes a payload as it arrived.
     ///
     /// # Errors
-    /// [`InvalidInflow`]; nothing of it is taken.
+    /// [`InvalidInflow`]; nothing of the payload is taken.
     pub fn push(&mut self, payload: &[u8]) -> Result<(), InvalidInflow> {
         if payload.len() > self.credit {
             return Err(InvalidInflow::TooMuch);
@@ -66,7 +67,8 @@ impl Inflow {
         if !payload.is_empty() {
             self.credit -= payload.len();
             match self.payloads.back_mut() {
-                // Many small ones are not to cost more than their bytes.
+                // Small payloads are joined, so that many of them do not take more memory than
+                // their bytes.
                 Some(last) if last.len() + payload.len() <= MAX_PAYLOAD => last.extend(payload),
                 _ => self.payloads.push_back(payload.to_vec()),
             }
@@ -74,7 +76,8 @@ impl Inflow {
         Ok(())
     }
 
-    /// Returns who is in the middle of a line after `item`, if somebody was `open` before it.
+    /// Checks `item` after an item that left `open` in the middle of a line. Returns the rank that
+    /// is in the middle of a line after `item`.
     fn check(&self, item: &Item<'_>, open: Option<Rank>) -> Result<Option<Rank>, InvalidInflow> {
         let known = match item {
             Item::Piece { rank, .. } => self.ranks.contains(*rank),
@@ -91,7 +94,7 @@ impl Inflow {
         Ok((!record.end).then_some(source))
     }
 
-    /// The next item, to ask the gate about its [source](Item::source).
+    /// The next item, so that the owner can ask the gate about its [source](Item::source).
     pub fn peek(&self) -> Option<Item<'_>> {
         let payload = self.payloads.front()?;
         match payload.get(self.at..) {
@@ -115,29 +118,29 @@ impl Inflow {
         item
     }
 
-    /// Nothing more will come: a line that stands open ends here.
+    /// Nothing more will arrive: an unfinished line ends here.
     pub fn break_off(&mut self) {
         if let Some(rank) = self.open.take() {
             let record = Record { begin: false, end: true, head: &[], body: &[] };
             let mut payload = Vec::new();
             Item::Piece { rank, time: None, record }.encode(&mut payload);
-            // On our own account: the other end had no credit for it.
+            // The peer had no credit for this payload, so the window grows by its size.
             self.window += payload.len();
             self.payloads.push_back(payload);
         }
     }
 
-    /// Bytes not yet taken.
+    /// The number of bytes that were not yet taken.
     pub const fn waiting(&self) -> usize {
         self.window - self.credit - self.taken
     }
 
-    /// Whether everything that came was taken.
+    /// Whether everything that arrived was taken.
     pub const fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
 
-    /// Credit to give back, when it is worth a message.
+    /// Credit to grant to the peer, if it is worth a message.
     pub fn take_credit(&mut self) -> Option<u32> {
         if self.taken < self.window / 4 {
             return None;

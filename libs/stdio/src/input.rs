@@ -1,4 +1,4 @@
-//! Standard input on its way down the job tree: a byte that says what follows, and that.
+//! Standard input on its way down the job tree: a byte with the kind, and the content.
 
 use mpd_wire::RankSet;
 
@@ -17,14 +17,14 @@ const SWITCH: u8 = 2;
 pub enum Stdin<'a> {
     /// The next bytes.
     Bytes(&'a [u8]),
-    /// These ranks receive what follows; what came before is for those of before.
+    /// These ranks receive the bytes after this. Earlier bytes are for the earlier receivers.
     Switch(RankSet),
-    /// Nothing follows.
+    /// The end of the input.
     End,
 }
 
 impl<'a> Stdin<'a> {
-    /// As a payload.
+    /// The item as a payload.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Bytes(bytes) => [&[BYTES], *bytes].concat(),
@@ -36,7 +36,7 @@ impl<'a> Stdin<'a> {
     /// Reads a payload.
     ///
     /// # Errors
-    /// [`InvalidInput`]. The link cannot be continued.
+    /// [`InvalidInput`]. The link cannot continue.
     pub fn decode(payload: &'a [u8]) -> Result<Self, InvalidInput> {
         match payload {
             [BYTES, bytes @ ..] if bytes.len() <= MAX_PIECE => Ok(Self::Bytes(bytes)),
@@ -50,7 +50,7 @@ impl<'a> Stdin<'a> {
     }
 }
 
-/// The bytes are not standard input as managers send it.
+/// The bytes are not standard input in the managers' encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("standard input that cannot be read")]
 pub struct InvalidInput;

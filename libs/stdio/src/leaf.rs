@@ -1,49 +1,51 @@
-//! Where the lines of one output stream of one rank end.
+//! The ends of lines in one output stream of one rank.
 //!
-//! The leaf is the only place that decides it: at a newline, at the end of the stream, after
-//! [`SILENCE`] without a byte from a writer that could have gone on, or when a line has gone on for
-//! longer than [`HOLD_TIME`]. What leaves it is a [`Record`] with marks; everything behind obeys the
-//! marks and keeps no timers.
+//! The leaf alone decides where a line ends. A line ends at a newline or at the end of the stream.
+//! It also ends after [`SILENCE`] without a byte from a writer that could have written, or when it
+//! has lasted longer than [`HOLD_TIME`]. The leaf emits a [`Record`] with marks. All later stages
+//! obey the marks and keep no timers.
 
 use std::time::Duration;
 
 use mpd_machine::Time;
 
-/// An unfinished line is shown after this long without a further byte: a prompt appears.
+/// An unfinished line is passed on after this time without a further byte, so that a prompt
+/// appears.
 pub const SILENCE: Duration = Duration::from_millis(200);
 
-/// A line that goes on and on is cut after this long, so that it cannot keep the others out.
+/// A line that does not end is cut after this time, so that it does not keep other ranks out.
 pub const HOLD_TIME: Duration = Duration::from_secs(2);
 
-/// Time on a CPU after which a writer that wants one could have gone on.
+/// A writer that is ready to run counts as silent after this much CPU time without a byte.
 const CHANCE: Duration = Duration::from_millis(2);
 
-/// The shortest time between two looks whether it has had that.
+/// The shortest time between two looks at the writer's CPU time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Bytes of an unfinished line that are held back; a longer one is passed on in pieces while the
-/// output is kept for its rank alone.
+/// Bytes of an unfinished line that are held back. A longer line is passed on in pieces, and
+/// meanwhile the output is reserved for its rank.
 pub const HOLD_BYTES: usize = 64 * 1024;
 
-/// A piece of output: `head` then `body`, in whole lines as the marks say.
+/// A piece of output: `head` then `body`. The marks tell whether lines begin and end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The first byte begins a line.
     pub begin: bool,
-    /// The last byte ends a line (which need not be a newline: see the module).
+    /// The last byte ends a line. It need not be a newline: see the module.
     pub end: bool,
     /// Bytes held back from earlier.
     pub head: &'a [u8],
-    /// Bytes that just came.
+    /// Bytes that were just read.
     pub body: &'a [u8],
 }
 
-/// What the processes of a rank are doing that is silent in the middle of a line.
+/// The state of the processes of a rank that is silent in the middle of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// All of them wait, or are gone.
+    /// All of them wait, or have exited.
     Waits,
-    /// One of them would run if it had a CPU, or were not stopped. Together they have had one for so long by now.
+    /// One of them would run if it had a CPU, or if it were not stopped. The duration is the CPU
+    /// time of all of them so far.
     Ready(Duration),
 }
 
@@ -51,17 +53,18 @@ pub enum Writer {
 #[derive(Debug, Default)]
 pub struct Leaf {
     held: Vec<u8>,
-    /// A record without end mark is out.
+    /// A record without end mark was emitted.
     open: bool,
-    /// Since when the present unfinished line has been going on, pauses not counted.
+    /// The start of the present unfinished line. Pauses are not counted.
     since: Option<Time>,
     last: Time,
-    /// After silence: when to look at the writer again, and what it had had of a CPU at the first look.
+    /// After a silence: the time of the next look at the writer, and its CPU time at the first
+    /// look.
     look: Option<(Time, Duration)>,
 }
 
 impl Leaf {
-    /// Takes bytes that were just read; calls `emit` with what may be passed on.
+    /// Takes bytes that were just read; calls `emit` with each record that may be passed on.
     pub fn push(&mut self, now: Time, bytes: &[u8], emit: &mut impl FnMut(Record<'_>)) {
         self.last = now;
         self.look = None;
@@ -86,21 +89,22 @@ impl Leaf {
             emit(Record { begin: !self.open, end: false, head: &self.held, body: rest });
             self.held.clear();
             if !self.open {
-                // From here on others wait: the hold time counts anew.
+                // From here on other ranks wait: the hold time counts anew.
                 self.open = true;
                 self.since = Some(now);
             }
         }
     }
 
-    /// When to ask whether the line [is over](Leaf::is_over), unless bytes come before.
+    /// The time at which to ask whether the line [is over](Leaf::is_over), if no bytes come
+    /// earlier.
     pub fn deadline(&self) -> Option<Time> {
         let next = self.look.map_or(self.last + SILENCE, |(at, _)| at);
         self.since.map(|since| next.min(since + HOLD_TIME))
     }
 
-    /// Whether [`Leaf::flush`] is due, now that the deadline has passed. If not, there is a new one: nobody is silent
-    /// on purpose who gets no CPU.
+    /// Whether [`Leaf::flush`] is due, now that the deadline has passed. If not, there is a new
+    /// deadline: a writer that gets no CPU does not count as silent.
     pub fn is_over(&mut self, now: Time, writer: Writer) -> bool {
         let Some(since) = self.since else { return true };
         let Writer::Ready(ran) = writer else { return true };
@@ -108,7 +112,8 @@ impl Leaf {
         if now >= since + HOLD_TIME || ran - first >= CHANCE {
             return true;
         }
-        // The longer it lasts, the rarer: where there is no CPU, looks cost others theirs.
+        // The looks become rarer with time: on a busy machine they take CPU time from other
+        // processes.
         let silence = now.since(self.last);
         self.look = Some((now + LOOK.max(silence / 8), first));
         false
@@ -125,7 +130,7 @@ impl Leaf {
         self.look = None;
     }
 
-    /// Reading was paused until now: the time does not count against the line.
+    /// Reading was paused until now: this time does not count against the line.
     pub fn resumed(&mut self, now: Time) {
         if self.since.is_some() {
             self.since = Some(now);
@@ -134,7 +139,8 @@ impl Leaf {
         }
     }
 
-    /// Whether a record without end mark is out: the output belongs to this rank until its end.
+    /// Whether a record without end mark was emitted. Then the output is reserved for this rank
+    /// until the line ends.
     pub const fn is_open(&self) -> bool {
         self.open
     }
@@ -221,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_byte_is_lost_doubled_or_moved(
+        fn no_byte_is_lost_duplicated_or_reordered(
             chunks in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'a'), Just(b'b')], 0..9), 0..20),
         ) {
             let (mut leaf, mut out) = (Leaf::default(), Out::default());

@@ -1,10 +1,10 @@
 //! Standard output and input of a job: whole lines out, bounded bytes in.
 //!
-//! [`leaf`] decides where lines end; [`mod@format`] puts labels in front of them; [`merge`] joins equal
-//! lines; [`gate`] lets only one rank at a time be in the middle of a line. In the job tree, [`uplink`]
-//! sends a stream to the manager above, [`inflow`] holds what came from one below, [`record`] is how it
-//! travels. [`feed`] deals standard input to its receivers, [`input`] is how that travels. None of them reads
-//! or writes.
+//! [`leaf`] decides where lines end, and [`mod@format`] puts labels before them. [`merge`] joins
+//! equal lines. [`gate`] lets only one rank at a time be in the middle of a line. In the job tree,
+//! [`uplink`] sends a stream to the parent manager, and [`inflow`] holds a stream of a child.
+//! [`record`] encodes both. [`feed`] deals standard input to its receivers, and [`input`] encodes
+//! it. These modules read and write no descriptors.
 //!
 //! **Users.** The manager process in `mpd`, `mpirun`, and the links between managers in `mpd-job`.
 //!

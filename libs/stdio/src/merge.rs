@@ -1,19 +1,25 @@
 //! Equal lines of several ranks become one line with the set of ranks: `0-7: text`.
 //!
-//! Every manager of a job merges what the ranks of its host write and what those below have merged, and
-//! passes it on; the root shows it. The order of each rank's own lines is kept. Lines wait in a pile,
-//! oldest first; the first goes out when no rank that still writes can join it any more: all have said
-//! it, or something that came later. What others might join goes out when it has waited long enough or
-//! too much has gathered.
+//! Every manager of a job merges the lines of the ranks of its host and the merged lines of its
+//! children. It passes the result on; the root shows it. The order of each rank's own lines is
+//! kept. Entries (a line and its ranks) wait in a queue, the oldest first. The first entry is
+//! emitted when no rank that still writes can join it any longer: each rank has either joined it or
+//! written something later. An entry that others might join is emitted when it has waited long
+//! enough or the queue is too large.
 //!
-//! How long is enough depends on the others. A rank on a busy machine may be behind by its turn on the CPU,
-//! and is waited for: from its last word, or from its start, a second for each level of the tree. After
-//! that it is late, and lines wait for late ones only [`PATIENCE`], until they say the same as others
-//! again: who writes alone waits long once. Ranks that are asked something ([`Merger::ask`]) are waited for, and answer
-//! with a line that begins with [`MARK`]; when all have, everything goes out at once, what is alike
-//! together where the order of each rank allows it (`arrange.rs`), and they are late until they are asked
-//! again. A rank that is far ahead of those that are not late is best not read for a while, or its lines would
-//! go out alone: [`Merger::holds_back`].
+//! The waiting time depends on the other ranks. A rank on a busy machine may be behind because it
+//! waits for the CPU. The merger waits for it from its latest line, or from its start, one second
+//! for each level of the tree. Then the rank is late. Lines wait for late ranks only for
+//! [`PATIENCE`], until these write the same as others again. A rank that writes alone therefore
+//! waits for the long time only once.
+//!
+//! The merger also waits for ranks that were asked for an answer ([`Merger::ask`]). An answer ends
+//! with a line that begins with [`MARK`]. When all asked ranks have answered, everything is emitted
+//! at once. Equal lines are then joined where the order of each rank allows it (`arrange.rs`). The
+//! ranks count as late until they are asked again.
+//!
+//! The owner should not read a rank for a while that is far ahead of the ranks that are not late.
+//! Otherwise its lines would be emitted alone: [`Merger::holds_back`].
 
 mod arrange;
 
@@ -25,32 +31,33 @@ use crate::leaf::Record;
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
-/// How long a line waits for late ranks to say the same, in each manager on its way.
+/// The time that a line waits for late ranks to write the same, in each manager on its way.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long it waits for those that are not late, for each level of the tree: who is below may have waited.
+/// The time that it waits for ranks that are not late, for each level of the tree: lines of child
+/// managers may have waited there.
 pub const PROMPT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait; beyond, the oldest lines go out. A line of more is cut.
+/// Bytes that may wait. Beyond this the oldest lines are emitted. A longer line is cut.
 pub const MAX_GATHERED: usize = 256 * 1024;
 
-/// Bytes that wait from which on ranks that are ahead are held back.
+/// If more bytes than this wait, ranks that are ahead are held back.
 const HOLD_BACK: usize = MAX_GATHERED / 4;
 
 /// Most bytes of a rank that should be pushed at once, so that it does not get far ahead.
 pub const AT_ONCE: usize = 8 * 1024;
 
-/// First byte of the line that ends the answer of a rank that was asked something.
+/// First byte of the line that ends the answer of an asked rank.
 pub const MARK: u8 = b'=';
 
-/// First bytes of the lines that programs wrote, among those of ranks that are asked: they stay in the order in
-/// which they came.
+/// First bytes of lines that programs wrote, in the output of ranks that are asked. Such lines keep
+/// the order in which they came.
 const OUTPUT: [u8; 2] = [b'>', b'+'];
 
-/// What an entry takes beside its text, about.
+/// Bytes of an entry besides its text, approximately.
 const ENTRY_BYTES: usize = 64;
 
-/// What a range of ranks takes.
+/// Bytes of a range of ranks.
 const RANGE_BYTES: usize = 8;
 
 #[derive(Debug)]
@@ -65,32 +72,32 @@ impl Entry {
         self.text.len() + ENTRY_BYTES + RANGE_BYTES * self.ranks.ranges().len()
     }
 
-    /// Whether it is no answer, among ranks that are asked.
+    /// Whether the entry is a program's line, among ranks that are asked.
     fn is_output(&self) -> bool {
         self.text.first().is_some_and(|kind| OUTPUT.contains(kind))
     }
 }
 
-/// How far a rank is.
+/// The progress of a rank.
 #[derive(Clone, Debug, Default)]
 struct Course {
-    /// Sequence number of the first entry that its next line may join; of one that went out if it said
-    /// nothing for long.
+    /// Sequence number of the first entry that its next line may join. If the rank wrote nothing
+    /// for long, that entry may have been emitted.
     next: u64,
     ended: bool,
-    /// A line went without it, and it has not said the same as others since.
+    /// An entry was emitted without this rank, and it has not written the same as others since.
     late: bool,
     /// It has not yet answered.
     asked: bool,
-    /// When it last wrote, or began; none if it has not begun.
+    /// The time at which it last wrote, or began; `None` if it has not begun.
     heard: Option<Time>,
 }
 
-/// How many ranks that have not ended may first of all join one entry.
+/// The number of ranks that have not ended and for which one entry is the first that they may join.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     all: u32,
-    /// Those of them that are not late.
+    /// The ranks among them that are not late.
     prompt: u32,
 }
 
@@ -106,13 +113,13 @@ impl Due {
     }
 }
 
-/// Gathers lines of one output stream of some ranks.
+/// Collects lines of one output stream of some ranks.
 #[derive(Debug)]
 pub struct Merger {
     places: Places,
     courses: Vec<Course>,
     entries: VecDeque<Entry>,
-    /// For each entry and for the one that comes behind them.
+    /// One for each entry, and one for the entry that follows them.
     due: VecDeque<Due>,
     /// Sequence number of the first entry.
     first: u64,
@@ -120,21 +127,21 @@ pub struct Merger {
     texts: BTreeMap<Rc<[u8]>, VecDeque<u64>>,
     /// Bytes of a line not yet ended, by the lowest rank that writes it.
     partial: BTreeMap<Rank, Vec<u8>>,
-    /// Ranks that ended and whose end was not yet told.
+    /// Ranks that ended and whose end was not yet passed on.
     leaving: Vec<Rank>,
     gathered: usize,
     /// Ranks that have not yet answered.
     asked: u32,
-    /// The last of them has.
+    /// The last of them has answered.
     complete: bool,
-    /// With ranks that are not late.
+    /// The waiting time for ranks that are not late.
     patience: Duration,
-    /// Not before then one of them may have become late.
+    /// No rank can become late before this time.
     again: Time,
 }
 
 impl Merger {
-    /// A merger for `ranks`, in a manager with so many levels of others below it.
+    /// A merger for `ranks`, in a manager with this many levels of managers below it.
     pub fn new(ranks: &RankSet, levels: u32) -> Self {
         let places = Places::new(ranks);
         Self {
@@ -154,7 +161,7 @@ impl Merger {
         }
     }
 
-    /// These ranks have begun: from now on something is expected of them.
+    /// These ranks have begun: from now on lines wait for them.
     pub fn begin(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
             if let Some(place) = self.places.of(rank) {
@@ -163,7 +170,7 @@ impl Merger {
         }
     }
 
-    /// These ranks were asked something: they are waited for until they have answered.
+    /// These ranks were asked: lines wait for them until they have answered.
     pub fn ask(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
             let Some(place) = self.places.of(rank) else { continue };
@@ -177,17 +184,18 @@ impl Merger {
         }
     }
 
-    /// Whether what `ranks` wrote had better wait: much has gathered, they can add nothing to the first
-    /// of it, and others are expected to. Ends with a [`push`](Merger::push), [`end`](Merger::end) or
-    /// [`flush`](Merger::flush), whose deadline is set.
+    /// Whether the output of `ranks` should not be read now: much is waiting, these ranks cannot
+    /// join the first entry, and others are expected to. A [`push`](Merger::push),
+    /// [`end`](Merger::end) or [`flush`](Merger::flush) ends this state. The deadline for `flush`
+    /// is set.
     pub fn holds_back(&self, ranks: &RankSet) -> bool {
         self.gathered >= HOLD_BACK
             && self.due[0].prompt > 0
             && self.places_of(ranks).all(|place| self.courses[place].next > self.first)
     }
 
-    /// Takes what all of `ranks` wrote, which are some of this merger's; calls `emit` with each line
-    /// that goes out, without its newline.
+    /// Takes the output that all of `ranks` wrote, which are ranks of this merger. Calls `emit`
+    /// with each line that is emitted, without its newline.
     pub fn push(
         &mut self,
         now: Time,
@@ -223,7 +231,7 @@ impl Merger {
         }
     }
 
-    /// `ranks` will write no more; their last record had its end mark.
+    /// `ranks` will write no more. Their last record had its end mark.
     pub fn end(&mut self, ranks: &RankSet, emit: &mut impl FnMut(&RankSet, &[u8])) {
         for rank in ranks.ranks() {
             let Some(place) = self.places.of(rank) else { continue };
@@ -238,7 +246,7 @@ impl Merger {
         self.emit_complete(emit);
     }
 
-    /// Ranks that ended and all of whose lines went out, each told once.
+    /// Ranks that ended and whose lines were all emitted. Each rank is returned once.
     pub fn take_ended(&mut self) -> RankSet {
         let gone = |rank: &Rank| {
             self.places.of(*rank).is_none_or(|place| self.courses[place].next <= self.first)
@@ -257,7 +265,7 @@ impl Merger {
         })
     }
 
-    /// Lets go what has waited long enough by `now`.
+    /// Emits the entries that have waited long enough by `now`.
     pub fn flush(&mut self, now: Time, emit: &mut impl FnMut(&RankSet, &[u8])) {
         if self.deadline().is_none_or(|at| at > now) {
             return;
@@ -284,7 +292,7 @@ impl Merger {
         self.emit_complete(emit);
     }
 
-    /// Those who could join the first line and have said nothing for long are late.
+    /// Ranks that could join the first entry and wrote nothing for long become late.
     fn find_late(&mut self, now: Time) {
         let Some(since) = self.entries.front().map(|first| first.since) else { return };
         let mut again: Option<Time> = None;
@@ -359,7 +367,7 @@ impl Merger {
         is_answer
     }
 
-    /// `ranks` say the same as others: they are worth waiting for.
+    /// `ranks` write the same as others, so they are no longer late.
     fn note_join(&mut self, ranks: &RankSet) {
         for rank in ranks.ranks() {
             let Some(place) = self.places.of(rank) else { continue };
@@ -376,7 +384,7 @@ impl Merger {
         numbers.get(numbers.partition_point(|&number| number < from)).copied()
     }
 
-    /// Puts an entry of nobody behind the others.
+    /// Adds an entry without ranks at the end of the queue.
     fn add(&mut self, now: Time, text: &[u8]) -> u64 {
         let at = self.first + self.entries.len() as u64;
         let text: Rc<[u8]> = text.into();
@@ -388,8 +396,8 @@ impl Merger {
         at
     }
 
-    /// Lets go what nobody can join any more, unless it is part of answers that others will soon give, too;
-    /// everything, if all that were asked have answered.
+    /// Emits the entries that no rank can join any longer. Entries of answers that others will soon
+    /// give as well remain. If all asked ranks have answered, everything is emitted.
     fn emit_complete(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
         if std::mem::take(&mut self.complete) {
             return self.emit_all(emit);
@@ -430,7 +438,7 @@ impl Merger {
         Some(entry)
     }
 
-    /// Where the entry of that number is, or the first if that one went out.
+    /// The index of the entry with this number, or of the first entry if it was emitted.
     fn index(&self, number: u64) -> usize {
         usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
     }
@@ -440,10 +448,10 @@ impl Merger {
     }
 }
 
-/// Ranks numbered from 0 without gaps, for tables.
+/// Ranks numbered from 0 without gaps, as indices of tables.
 #[derive(Debug)]
 struct Places {
-    /// Lowest, highest, and the number of the lowest.
+    /// Lowest rank, highest rank, and the index of the lowest.
     ranges: Vec<(u32, u32, usize)>,
 }
 
@@ -471,7 +479,7 @@ impl Places {
 
 #[cfg(test)]
 impl Merger {
-    /// A merger with nobody below, whose ranks have begun.
+    /// A merger without managers below, whose ranks have begun.
     pub(crate) fn begun(ranks: &RankSet) -> Self {
         let mut merger = Self::new(ranks, 0);
         merger.begin(Time::ZERO, ranks);

@@ -1,7 +1,7 @@
-//! Output on its way through the job tree: what a payload of output of one stream holds.
+//! Output on its way through the job tree: the encoding of one payload of one stream.
 //!
-//! A payload is a row of items, each complete in itself. PROTOCOL.md lists the fields. The decoder
-//! looks only at bytes that are there and copies none of them.
+//! A payload is a sequence of items, and each item is complete. PROTOCOL.md lists the fields. The
+//! decoder looks only at received bytes and copies none of them.
 
 use crate::leaf::Record;
 use mpd_wire::{Rank, RankSet};
@@ -9,7 +9,7 @@ use mpd_wire::{Rank, RankSet};
 /// Most bytes of one payload.
 pub const MAX_PAYLOAD: usize = 64 * 1024;
 
-/// Most ranges of ranks in one item; a set of more is sent as several items.
+/// Most ranges of ranks in one item. A set with more ranges is sent as several items.
 pub(super) const MAX_RANGES: usize = 512;
 
 const PIECE: u8 = 0;
@@ -20,34 +20,36 @@ const BEGIN: u8 = 1;
 const END: u8 = 2;
 const TIME: u8 = 4;
 
-/// What one manager tells the one above it about output.
+/// An item of output that a manager sends to its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A rank wrote this.
+    /// A rank wrote this record.
     Piece {
-        /// Which.
+        /// The rank.
         rank: Rank,
-        /// When it was read, in microseconds since 1970, if the job wants to know.
+        /// The time at which it was read, in microseconds since 1970, if the job asks for
+        /// timestamps.
         time: Option<u64>,
-        /// What.
+        /// The output.
         record: Record<'a>,
     },
-    /// Ranks wrote the same lines, or the same piece of a long one.
+    /// Several ranks wrote the same lines, or the same piece of a long line.
     Merged {
-        /// Which.
+        /// The ranks.
         ranks: RankSet,
-        /// What: lines with their newlines.
+        /// The output: lines with their newlines.
         record: Record<'a>,
     },
-    /// The stream of these ranks came to its end.
+    /// The stream of these ranks has ended.
     Ended {
-        /// Which.
+        /// The ranks.
         ranks: RankSet,
     },
 }
 
 impl<'a> Item<'a> {
-    /// The rank that a gate is asked about: of several the lowest. None where nothing is to be written.
+    /// The rank that a gate is asked about: the lowest of several. `None` if the item has no
+    /// output.
     pub fn source(&self) -> Option<Rank> {
         match self {
             Self::Piece { rank, .. } => Some(*rank),
@@ -56,7 +58,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What is to be written.
+    /// The output to write.
     pub const fn record(&self) -> Option<Record<'a>> {
         match self {
             Self::Piece { record, .. } | Self::Merged { record, .. } => Some(*record),
@@ -64,7 +66,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Appends the item to a payload. The owner sees to [`MAX_PAYLOAD`] and [`MAX_RANGES`].
+    /// Appends the item to a payload. The owner observes [`MAX_PAYLOAD`] and [`MAX_RANGES`].
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Piece { rank, time, record } => {
@@ -108,7 +110,7 @@ fn encode_ranks(ranks: &RankSet, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Lets the item that ends a payload, lines that begin `item`, go on with `head` and `body`.
+/// Extends the last item of a payload, lines that begin at `item`, by `head` and `body`.
 pub(super) fn append(payload: &mut Vec<u8>, item: usize, parts: [&[u8]; 2]) {
     let ranks = usize::from(u16::from_be_bytes([payload[item + 2], payload[item + 3]]));
     let at = item + 4 + ranks;
@@ -119,7 +121,7 @@ pub(super) fn append(payload: &mut Vec<u8>, item: usize, parts: [&[u8]; 2]) {
     payload[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Bytes of the item in front of what was written.
+/// Bytes of the item before its output.
 pub(super) fn header(time: Option<u64>, ranks: Option<&RankSet>) -> usize {
     match (time, ranks) {
         (_, Some(ranks)) => 2 + 2 + ranks.to_string().len() + 4,
@@ -128,24 +130,24 @@ pub(super) fn header(time: Option<u64>, ranks: Option<&RankSet>) -> usize {
     }
 }
 
-/// The bytes are not output of a job. The link cannot be continued.
+/// The bytes are not output of a job. The link cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidItem {
-    /// It is cut off.
+    /// The item is incomplete.
     #[error("output that ends in the middle of an item")]
     Short,
-    /// Neither piece, nor merged lines, nor end.
+    /// The kind is neither a piece, nor merged lines, nor an end.
     #[error("output of unknown kind {0}")]
     Kind(u8),
-    /// Marks that do not exist.
+    /// The marks do not exist.
     #[error("output with unknown marks {0:#x}")]
     Marks(u8),
-    /// The ranks cannot be read, or there are none.
+    /// The ranks cannot be read, or the set is empty.
     #[error("output of ranks that cannot be read")]
     Ranks,
 }
 
-/// Reads the items of a payload one after the other; after an error there are no more.
+/// Reads the items of a payload one after the other. After an error there are no more.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     rest: &'a [u8],
@@ -157,7 +159,7 @@ impl<'a> Items<'a> {
         Self { rest: payload }
     }
 
-    /// Bytes not yet read.
+    /// The number of bytes not yet read.
     pub const fn left(&self) -> usize {
         self.rest.len()
     }
@@ -240,7 +242,7 @@ mod tests {
         proptest::collection::vec(0u32..50, 1..9).prop_map(|r| r.into_iter().map(Rank).collect())
     }
 
-    /// Items whose bytes are `bytes`.
+    /// Items with `bytes` as their output.
     fn item(bytes: &[u8]) -> impl Strategy<Value = Item<'_>> {
         let record = any::<(bool, bool)>().prop_map(|(begin, end)| Record {
             begin,
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_nobody_is_refused() {
+    fn output_without_a_rank_is_refused() {
         assert_eq!(Items::new(b"\x02\x00\x04none").next(), Some(Err(InvalidItem::Ranks)));
         assert_eq!(Items::new(b"\x02\x00\x03a-b").next(), Some(Err(InvalidItem::Ranks)));
         assert_eq!(Items::new(b"\x03").next(), Some(Err(InvalidItem::Kind(3))));

@@ -1,7 +1,8 @@
-//! One output stream on its way up: what a manager sends to the one above it, under credit.
+//! One output stream on its way up: the payloads that a manager sends to its parent, under credit.
 //!
-//! Only one rank at a time is in the middle of a line. Whoever asks the gate first never breaks this;
-//! should somebody cut in all the same, the line that stood open is ended before.
+//! Only one rank at a time is in the middle of a line. An owner that asks the gate first never
+//! breaks this rule. If another rank writes nevertheless, the uplink ends the unfinished line
+//! before it.
 
 use std::collections::VecDeque;
 
@@ -14,14 +15,14 @@ use mpd_wire::{Rank, RankSet};
 /// The sending end of one stream of one link.
 #[derive(Debug)]
 pub struct Uplink {
-    /// Most bytes of a payload: no more than a quarter of the window, so that credit that comes back
-    /// a quarter at a time is always enough for the next payload.
+    /// Most bytes of a payload: a quarter of the window. Credit comes back a quarter at a time, so
+    /// it is always enough for the next payload.
     most: usize,
     credit: usize,
-    /// Payloads that are full, then the one being filled.
+    /// Payloads that are full, and then the payload being filled.
     full: VecDeque<Vec<u8>>,
     filling: Vec<u8>,
-    /// Where in `filling` the last item begins, and of whom it is, if more lines may join it.
+    /// The start in `filling` of the last item and its ranks, if more lines may join it.
     last: Option<(usize, RankSet)>,
     waiting: usize,
     /// The rank that is in the middle of a line.
@@ -30,7 +31,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// An uplink whose other end takes `window` bytes before it gives credit; 256 at least.
+    /// An uplink whose peer takes `window` bytes before it grants credit; at least 256.
     pub fn new(window: usize) -> Self {
         Self {
             most: (window / 4).min(MAX_PAYLOAD),
@@ -44,7 +45,7 @@ impl Uplink {
         }
     }
 
-    /// Takes what a rank wrote, read at `time` if the job wants to know.
+    /// Takes a record of a rank, read at `time` if the job asks for timestamps.
     pub fn accept(&mut self, rank: Rank, time: Option<u64>, record: Record<'_>) {
         if self.open.is_some_and(|owner| owner != rank) {
             self.end_line();
@@ -68,7 +69,7 @@ impl Uplink {
         }
     }
 
-    /// The stream of these ranks came to its end.
+    /// The stream of these ranks has ended.
     pub fn accept_end(&mut self, ranks: &RankSet) {
         if ranks.is_empty() || self.closed {
             return;
@@ -84,12 +85,12 @@ impl Uplink {
         self.last = None;
     }
 
-    /// The other end takes `bytes` more.
+    /// The peer takes `bytes` more.
     pub fn grant(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes as usize);
     }
 
-    /// The next payload that may be sent.
+    /// The next payload for which there is credit.
     pub fn next_payload(&mut self) -> Option<Vec<u8>> {
         let next = self.full.front().unwrap_or(&self.filling);
         if next.is_empty() || next.len() > self.credit {
@@ -109,12 +110,12 @@ impl Uplink {
         self.waiting
     }
 
-    /// Whether nothing waits.
+    /// Whether no bytes wait.
     pub const fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Throws away what waits and all that comes.
+    /// Discards the waiting output and all further output.
     pub fn discard(&mut self) {
         self.closed = true;
         self.full.clear();
@@ -123,7 +124,7 @@ impl Uplink {
         self.waiting = 0;
     }
 
-    /// Ends the line that stands open, if one does.
+    /// Ends the unfinished line, if there is one.
     fn end_line(&mut self) {
         if let Some(rank) = self.open {
             let record = Record { begin: false, end: true, head: &[], body: &[] };
@@ -133,8 +134,8 @@ impl Uplink {
         }
     }
 
-    /// Cuts a record so that its pieces fit. Returns where in the payload it lies, if it is a line of
-    /// one piece.
+    /// Cuts a record so that its pieces fit. If the record is a line in one piece, returns its
+    /// position in the payload.
     fn accept_pieces<'a>(
         &mut self,
         header: usize,
@@ -147,7 +148,7 @@ impl Uplink {
         let mut whole = None;
         let mut rest = Some(Record { begin: self.open.is_none(), ..record });
         while let Some(record) = rest {
-            // A short rest stays together; a long one fills the payload.
+            // A short rest stays in one piece. A long rest fills the payload.
             let length = record.head.len() + record.body.len();
             self.make_room(header + length.min(self.most / 4));
             let room = self.most - self.filling.len() - header;
@@ -162,7 +163,7 @@ impl Uplink {
         whole
     }
 
-    /// Puts a line behind those of the same ranks.
+    /// Adds a line to the last item if that has the same ranks.
     fn join_last(&mut self, ranks: &RankSet, line: &[u8]) -> bool {
         let length = self.filling.len() + line.len();
         match &self.last {
@@ -175,7 +176,7 @@ impl Uplink {
         }
     }
 
-    /// Begins another payload unless so many bytes fit in this one.
+    /// Begins another payload unless this many bytes fit in the current one.
     fn make_room(&mut self, bytes: usize) {
         if self.filling.len() + bytes > self.most {
             self.full.push_back(std::mem::take(&mut self.filling));
@@ -184,7 +185,7 @@ impl Uplink {
     }
 }
 
-/// The first `length` bytes of a record and what is left, if anything.
+/// The first `length` bytes of a record, and the rest, if any.
 fn split(record: Record<'_>, length: usize) -> (Record<'_>, Option<Record<'_>>) {
     if record.head.len() + record.body.len() <= length {
         return (record, None);

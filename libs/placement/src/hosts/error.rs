@@ -1,4 +1,4 @@
-//! What can be wrong with a list of hosts, for people: where, what, and what is allowed.
+//! Errors in a list of hosts, as messages for the user: the line, the error, and the allowed form.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use super::{MAX_FILE, MAX_HOSTS, MAX_LINE};
 /// A list of hosts cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InvalidHosts {
-    /// The line of the file, from 1; none for a list on the command line.
+    /// The line of the file, counted from 1; `None` for a list on the command line.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub problem: Problem,
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for InvalidHosts {
     }
 }
 
-/// What is wrong with a list of hosts. Texts are escaped and cut when shown.
+/// An error in a list of hosts. Texts are escaped and shortened when shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The file is too long.
@@ -34,55 +34,55 @@ pub enum Problem {
     /// Too many hosts.
     #[error("more than {MAX_HOSTS} hosts")]
     TooManyHosts,
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     #[error("it is not text")]
     NotText,
-    /// A file without a host.
+    /// The file has no host.
     #[error("there is no host in the file")]
     NoHost,
-    /// Nothing between two commas.
+    /// There is nothing between two commas.
     #[error("there is a comma with no host beside it")]
     EmptyItem,
-    /// Not the name of a host.
+    /// The text is not the name of a host.
     #[error(
         "{} is not the name of a host: letters, digits and . _ - can stand in it (at most 255), \
          a letter or digit first; ranges look like c[1-9,12], IPv6 like [fe80::1]",
         shown(.0)
     )]
     Host(String),
-    /// An IPv6 address without brackets, or several counts.
+    /// An IPv6 address has no brackets, or there are several counts.
     #[error(
         "{} has several colons: HOST:NCPUS has one, and an IPv6 address needs brackets, [fe80::1]:4",
         shown(.0)
     )]
     Colons(String),
-    /// A range that is none.
+    /// The text is not a valid range.
     #[error("{} has a bad range: [1-9], [01-16,20] are good ones", shown(.0))]
     Range(String),
-    /// Not a number of CPUs.
+    /// The text is not a number of CPUs.
     #[error("{} is not a number of CPUs: HOST:NCPUS and slots=NCPUS take 1 to {MAX_NCPUS}", shown(.0))]
     Ncpus(String),
-    /// Neither key nor value.
+    /// The text is neither a key nor a value.
     #[error("{} follows the host: only slots=N, ifhn=NAME, user=NAME and port=N can", shown(.0))]
     Key(String),
-    /// The same key twice.
+    /// The same key is given twice.
     #[error("{} stands there twice", shown(.0))]
     Twice(String),
-    /// Not the name of an interface.
+    /// The text is not the name of an interface.
     #[error(
         "{} is not an ifhn: it takes the name of a host or a numeric address, and with ranges as \
          many as there are hosts",
         shown(.0)
     )]
     Ifhn(String),
-    /// Not the name of a user.
+    /// The text is not the name of a user.
     #[error(
         "{} is not the name of a user: letters, digits and . _ - can stand in it (at most 64), \
          a letter, digit or _ first",
         shown(.0)
     )]
     User(String),
-    /// Not a port.
+    /// The text is not a port.
     #[error("{} is not a port of ssh: 1 to 65535 are", shown(.0))]
     Port(String),
 }
@@ -100,10 +100,10 @@ impl Problem {
 /// Largest number of CPUs: more than any host has.
 pub(super) const MAX_NCPUS: u32 = 1_000_000;
 
-/// Characters of an offending text that are shown.
+/// Most characters of an offending text that are shown.
 const SHOWN: usize = 60;
 
-/// `text` in quotes, made safe for a terminal, cut where it is too long for a message.
+/// `text` in quotes, made safe for a terminal, and shortened if it is too long for a message.
 fn shown(text: &str) -> String {
     let cut: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();
     let rest = if text.chars().nth(SHOWN).is_some() { "..." } else { "" };

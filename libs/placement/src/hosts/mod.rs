@@ -6,11 +6,12 @@
 //! ```
 //!
 //! `HOST` is a name, a numeric address (IPv6 in brackets: `[fe80::1]:4`), or names with ranges:
-//! `c[1-9]`, `c[01-16,20]`, `r[1-2]n[1-8]`. `port` is that of ssh. A list has the same hosts separated
-//! by commas, without keys.
+//! `c[1-9]`, `c[01-16,20]`, `r[1-2]n[1-8]`. `port` is the port of ssh. A list has the same hosts
+//! separated by commas, without keys.
 //!
-//! What is read here becomes words of a remote shell's command line. So whatever could be an option
-//! or shell code is refused, and not repaired. Reading the file and resolving names is not done here.
+//! The parts of a list become words of a remote shell's command line. A text that could be an
+//! option or shell code is therefore refused, and not repaired. This module neither reads the file
+//! nor resolves names.
 
 mod error;
 mod ranges;
@@ -26,7 +27,7 @@ use words::HostWord;
 
 /// Most bytes in a line or in a list on the command line.
 pub const MAX_LINE: usize = 10_000;
-/// Most bytes in a host file: [`MAX_HOSTS`] lines of generous length.
+/// Most bytes in a host file: enough for [`MAX_HOSTS`] long lines.
 pub const MAX_FILE: usize = 4 << 20;
 
 /// One host of a list.
@@ -34,20 +35,20 @@ pub const MAX_FILE: usize = 4 << 20;
 pub struct HostEntry {
     /// Its name as written, or its numeric address without brackets.
     pub host: String,
-    /// Processes it takes before another is preferred.
+    /// Processes that the host takes before another is preferred.
     pub ncpus: Option<u32>,
-    /// Name of the interface that the others reach it by.
+    /// The name of the interface by which the other hosts reach it.
     pub ifhn: Option<String>,
-    /// Whom to log in as.
+    /// The user to log in as.
     pub user: Option<String>,
-    /// Port of ssh.
+    /// The port of ssh.
     pub port: Option<u16>,
 }
 
 /// The hosts of a host file, in its order; at least one. Duplicates are kept.
 ///
 /// # Errors
-/// [`InvalidHosts`], with the number of the line if one is wrong.
+/// [`InvalidHosts`], with the number of the line if one line is wrong.
 pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
     if text.len() > MAX_FILE {
         return Err(Problem::FileTooLong.somewhere());

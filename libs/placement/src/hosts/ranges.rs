@@ -1,19 +1,19 @@
-//! `c[01-16,20]` to names.
+//! Expands `c[01-16,20]` to names.
 
 /// Most digits of a number in a range.
 const MAX_DIGITS: usize = 9;
 
-/// Why a word with ranges has no names.
+/// The reason why a word with ranges cannot be expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The brackets or what stands in them.
+    /// The brackets or their content are malformed.
     Malformed,
-    /// More names than there is room for.
+    /// The names exceed the limit.
     TooMany,
 }
 
-/// The names that `word` means, at most `room`: one for every combination of its ranges, the last
-/// range turning fastest. The names themselves are not checked.
+/// The names that `word` expands to, at most `room`: one for every combination of its ranges. The
+/// last range changes fastest. The names themselves are not checked.
 pub(super) fn expand(word: &str, room: usize) -> Result<Vec<String>, Fault> {
     let mut names = vec![String::new()];
     let mut rest = word;
@@ -41,7 +41,7 @@ pub(super) fn expand(word: &str, room: usize) -> Result<Vec<String>, Fault> {
     Ok(names)
 }
 
-/// The numbers in one pair of brackets as text, leading zeros kept.
+/// The numbers in one pair of brackets as text, with leading zeros.
 fn numbers(inside: &str, room: usize) -> Result<Vec<String>, Fault> {
     let mut all = Vec::new();
     for item in inside.split(',') {
@@ -53,7 +53,7 @@ fn numbers(inside: &str, room: usize) -> Result<Vec<String>, Fault> {
         if (to - from) as usize >= room.saturating_sub(all.len()) {
             return Err(Fault::TooMany);
         }
-        // `08-12` counts 08, 09, 10; `8-12` does not fill up.
+        // `08-12` counts 08, 09, 10; `8-12` adds no zeros.
         let width = if first.starts_with('0') { first.len() } else { 0 };
         all.extend((from..=to).map(|n| format!("{n:0width$}")));
     }
@@ -68,7 +68,7 @@ fn number(digits: &str) -> Result<u32, Fault> {
     digits.parse().map_err(|_| Fault::Malformed)
 }
 
-/// The items between commas that stand outside brackets.
+/// The items between those commas that are outside brackets.
 pub(super) fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     text.split(move |c| {

@@ -66,7 +66,7 @@ fn an_ifhn_of_ranges_has_one_name_for_each_host() {
 }
 
 #[test]
-fn what_could_be_an_option_or_shell_code_is_refused() {
+fn a_text_that_could_be_an_option_or_shell_code_is_refused() {
     let long = "x".repeat(256);
     let bad_hosts = [
         "-oProxyCommand=touch",
@@ -135,7 +135,7 @@ fn lines_files_and_numbers_of_hosts_are_bounded() {
 
 proptest! {
     #[test]
-    fn whatever_is_accepted_can_be_a_word_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn every_accepted_text_can_be_a_word_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
         if let Ok(entries) = parse_file(&text) {
             for entry in entries {
                 prop_assert!(is_host_name(&entry.host));

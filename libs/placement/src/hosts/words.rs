@@ -1,4 +1,4 @@
-//! The words of a line: the host with its count, and the keys behind it.
+//! The words of a line: the host with its count, and the keys after it.
 
 use super::error::{MAX_NCPUS, Problem};
 use super::ranges::{self, Fault};
@@ -44,7 +44,7 @@ pub(super) fn host(word: &str, room: usize) -> Result<HostWord, Problem> {
     Ok(HostWord { names, ncpus: ncpus.transpose()? })
 }
 
-/// The names that `name` means; `word` is what to complain of.
+/// The names that `name` expands to; an error quotes `word`.
 fn names(name: &str, room: usize, word: &str) -> Result<Vec<String>, Problem> {
     let names = ranges::expand(name, room).map_err(|fault| match fault {
         Fault::Malformed => Problem::Range(word.to_owned()),
@@ -66,21 +66,21 @@ fn decimal(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The address and what follows its brackets.
+/// The address in brackets, and the text after the brackets.
 fn ipv6_in_brackets(word: &str) -> Option<(&str, &str)> {
     let (address, rest) = word.strip_prefix('[')?.split_once(']')?;
     is_ipv6(address).then_some((address, rest))
 }
 
-/// Whether this has the characters of a numeric IPv6 address. Which of them are one, ssh knows.
+/// Whether the text has only characters of a numeric IPv6 address. ssh checks the rest.
 fn is_ipv6(text: &str) -> bool {
     text.len() <= MAX_IPV6
         && text.bytes().filter(|&b| b == b':').count() >= 2
         && text.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b))
 }
 
-/// Whether this may be the name or numeric address of a host: it can be neither an option nor shell
-/// code.
+/// Whether the text may be the name or numeric address of a host. Such a text can be neither an
+/// option nor shell code.
 pub fn is_host_name(text: &str) -> bool {
     let name = text.len() <= MAX_HOST
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -88,19 +88,19 @@ pub fn is_host_name(text: &str) -> bool {
     name || is_ipv6(text)
 }
 
-/// Whether this may be the name of a user on another host.
+/// Whether the text may be the name of a user on another host.
 pub fn is_user_name(text: &str) -> bool {
     text.len() <= MAX_USER
         && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-/// The keys behind a host.
+/// The keys after a host.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// As `slots`, or behind the host's name.
+    /// From `slots`, or from the count after the host's name.
     pub(super) ncpus: Option<u32>,
-    /// None, or one for each host.
+    /// Empty, or one name for each host.
     pub(super) ifhn: Vec<String>,
     pub(super) user: Option<String>,
     pub(super) port: Option<u16>,

@@ -1,5 +1,5 @@
-//! The hosts of a list one behind the other, and who comes behind whom: also behind hosts that take
-//! nothing, and behind one that has left the ring.
+//! The hosts of a list in a circle, and the successor of each host. A host that takes no processes
+//! and a host that has left the ring have successors as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,41 +13,41 @@ use mpd_wire::job::HostWish;
 pub(super) struct Host {
     /// Its number in [`Members`].
     pub(super) member: usize,
-    /// What it takes before another is preferred, where that counts.
+    /// The processes that it takes before another host is preferred, where the policy counts slots.
     pub(super) slots: u32,
 }
 
 /// The host used last.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Last<'a> {
-    /// There was none.
+    /// No host was used.
     Nobody,
     /// A member, by its number.
     Member(usize),
-    /// It has left the ring, where it stood at that ordinal as far as that is known.
+    /// A host that has left the ring; with its former ordinal, if that is known.
     Gone(&'a DaemonName, Option<u64>),
 }
 
-/// See the module.
+/// The module's documentation describes it.
 pub(super) struct Circle {
-    /// Those that take processes, in order.
+    /// The hosts that take processes, in order.
     pub(super) hosts: Vec<Host>,
     seats: BTreeMap<usize, Seat>,
-    /// Among the hosts, who comes behind the one that has left.
+    /// The index of the host after the one that has left.
     behind_gone: Option<usize>,
 }
 
-/// Where a host of the list sits.
+/// The position of a host of the list.
 #[derive(Clone, Copy)]
 struct Seat {
-    /// Among those that take processes: its own place, or that of the one behind it.
+    /// The index among the hosts that take processes: of the host itself, or of the next one.
     at: usize,
     is_open: bool,
 }
 
 impl Circle {
-    /// The hosts of `list`, all members if it is empty. With `strict` all of them have to be in the ring,
-    /// else one at least.
+    /// The hosts of `list`; all members if it is empty. With `strict` all of them must be in the
+    /// ring, otherwise at least one.
     pub(super) fn new(
         members: &Members<'_>,
         list: &[HostWish],
@@ -78,7 +78,7 @@ impl Circle {
         self.seats.keys().copied()
     }
 
-    /// Whose turn it is after `last`: the next one, or the first if `last` is not in the list.
+    /// The host after `last`, or the first one if `last` is not in the list.
     pub(super) fn after(&self, last: Last<'_>) -> usize {
         match self.seat(last) {
             Some(Seat { at, is_open: true }) => self.wrapped(at + 1),
@@ -87,12 +87,12 @@ impl Circle {
         }
     }
 
-    /// The same, but `last` goes on if it can.
+    /// The host `last` if it takes processes; otherwise as [`Circle::after`].
     pub(super) fn from(&self, last: Last<'_>) -> usize {
         self.seat(last).map_or(0, |seat| self.wrapped(seat.at))
     }
 
-    /// The place behind the last one is the first one.
+    /// The index after the last one is 0.
     pub(super) fn wrapped(&self, at: usize) -> usize {
         if at < self.hosts.len() { at } else { 0 }
     }
@@ -111,7 +111,7 @@ fn whole_ring(members: &Members<'_>) -> Vec<Host> {
     (0..members.len()).map(host).collect()
 }
 
-/// Who comes in ring order behind one that has left it.
+/// The index of the next host in ring order after a host that has left.
 fn behind_ordinal(members: &Members<'_>, last: Last<'_>) -> Option<usize> {
     let Last::Gone(name, Some(ordinal)) = last else { return None };
     let place = |&member: &usize| (members.get(member).ordinal, &members.get(member).member);
@@ -119,8 +119,8 @@ fn behind_ordinal(members: &Members<'_>, last: Last<'_>) -> Option<usize> {
     behind.min_by_key(place).or_else(|| (0..members.len()).min_by_key(place))
 }
 
-/// The hosts that the list names, each once, with all the slots that it has there; and the place among
-/// them of who comes behind one that has left.
+/// The hosts that the list names, each once, with the sum of its slots there. Also the index of the
+/// host after the one that has left.
 fn listed(
     members: &Members<'_>,
     list: &[HostWish],

@@ -1,16 +1,16 @@
-//! Which process runs on which host when a rank of a running job spawns further ones: a pure function of
-//! the wish and the members of the ring.
+//! The host of each process that a rank of a running job spawns: a pure function of the request and
+//! the members of the ring.
 //!
-//! All spawns of a job share one *cursor*, the host used last, whoever spawned. By `rr` each process goes
-//! to the host behind it, so that the processes of any spawns are spread as those of one would be; by
-//! `load` to the host with the fewest processes of the job for each of its CPUs, the cursor deciding
-//! ties; by `pack` the slots of the host used last are filled, then those of the next, and when all are
-//! full everything begins again.
+//! All spawns of a job share one *cursor*: the host used last, by any rank's spawn. With `rr` each
+//! process goes to the host after the cursor. Many small spawns are therefore spread like one large
+//! spawn. With `load` a process goes to the host that has the fewest processes of the job per CPU,
+//! and the cursor decides ties. With `pack` the slots of the host used last are filled, and then
+//! those of the next host. When all slots are full, the order begins again.
 //!
-//! A block without hosts of its own has the job's, else those in ring order. Its own are taken in their
-//! order: behind the host used last if that is among them, else from the first. Hosts that are draining,
-//! excluded or lost to the job are passed over, and so is one of the job's that has left the ring: the
-//! order stays as it was.
+//! A block without hosts of its own has those of the job, otherwise all in ring order. Its own
+//! hosts are taken in the order of its list: after the host used last if the list has that host,
+//! otherwise from the first. Hosts that are draining, excluded or lost to the job are skipped. A
+//! host of the job that has left the ring is skipped as well, and the order does not change.
 
 mod circle;
 #[cfg(test)]
@@ -27,19 +27,19 @@ use circle::{Circle, Last};
 use mpd_wire::job::{HostWish, MAX_SHARES, SpawnPolicy, SpawnWish};
 use mpd_wire::{DaemonName, RankSet};
 
-/// Where spawned processes run.
+/// The hosts of spawned processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnPlaced {
     /// The hosts in the order in which they were first used, with their ranks, counted from 0 over all
     /// blocks.
     pub hosts: Vec<PlacedHost>,
-    /// The one used last.
+    /// The host used last.
     pub last: DaemonName,
 }
 
-/// Places the processes of `wish` on `members`, each of which is there once. `origin` is the host of the
-/// job's root, one of them. If [`SpawnWish::last`] is a member no more, `stood` is the ordinal that it
-/// had, as far as that is known.
+/// Places the processes of `wish` on `members`. Each member occurs once. `origin` is the host of
+/// the job's root, one of the members. If [`SpawnWish::last`] is no longer a member, `stood` is its
+/// former ordinal, if that is known.
 ///
 /// # Errors
 /// [`PlacementError`], for the user.
@@ -68,7 +68,7 @@ struct Spawning<'a> {
     wish: &'a SpawnWish,
     members: Members<'a>,
     is_lost: Vec<bool>,
-    /// Processes of the job that live on each member, those that were just placed among them.
+    /// Living processes of the job on each member, including those that were just placed.
     living: Vec<u32>,
     /// The ranks that each member got.
     taken: Vec<Vec<(u32, u32)>>,
@@ -160,10 +160,10 @@ impl<'a> Spawning<'a> {
         let mut at = circle.from(self.last);
         let slots = |place: usize| u64::from(circle.hosts[place].slots.max(1));
         let living = |all: &Self, place: usize| u64::from(all.living[circle.hosts[place].member]);
-        // How often the slots of everybody have been filled, and are now to be.
+        // How often the slots of all hosts were filled, and how often they may now be filled.
         let filled = |place| living(self, place) / slots(place);
         let mut times = (0..circle.hosts.len()).map(filled).min().unwrap_or(0) + 1;
-        // Whoever filled the last slots of all does not go on with the first ones.
+        // If the host used last is full and so are all others, the next host begins.
         if times > 1 && living(self, at) == slots(at) * (times - 1) {
             at = circle.after(self.last);
         }
@@ -186,7 +186,7 @@ impl<'a> Spawning<'a> {
         Load { processes: self.living[member], cpus: self.members.get(member).ncpus.max(1) }
     }
 
-    /// The next rank goes there.
+    /// Places the next rank on this member.
     fn give(&mut self, member: usize) {
         let rank = self.next_rank;
         self.next_rank += 1;
@@ -219,7 +219,7 @@ impl<'a> Spawning<'a> {
     }
 }
 
-/// Processes for each CPU.
+/// The load of a host: processes per CPU.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     processes: u32,

@@ -11,7 +11,7 @@ fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }
 
-/// `h1:2 h2:4-` as a ring in this order; `-` marks one that is draining.
+/// `h1:2 h2:4-` as a ring in this order; `-` marks a draining host.
 fn ring(text: &str) -> Vec<Candidate> {
     let member = |(ordinal, word): (u64, &str)| {
         let (word, draining) = word.strip_suffix('-').map_or((word, false), |word| (word, true));
@@ -22,7 +22,7 @@ fn ring(text: &str) -> Vec<Candidate> {
     (1..).zip(text.split_whitespace()).map(member).collect()
 }
 
-/// `a:4 b`, as hosts are listed.
+/// `a:4 b` as a list of hosts.
 fn list(text: &str) -> Vec<HostWish> {
     let host = |word: &str| match word.split_once(':') {
         Some((name, slots)) => HostWish { name: name.into(), slots: slots.parse().ok() },
@@ -39,16 +39,16 @@ fn on(size: u32, hosts: &str) -> SpawnBlock {
     SpawnBlock { hosts: Some(list(hosts)), ..block(size) }
 }
 
-/// A job and what its root manager keeps of it from one spawn to the next.
+/// A job, with the data that its root manager keeps from one spawn to the next.
 struct Job {
     members: Vec<Candidate>,
     wish: SpawnWish,
-    /// Where [`SpawnWish::last`] stood.
+    /// The former ordinal of [`SpawnWish::last`].
     stood: Option<u64>,
 }
 
 impl Job {
-    /// One whose first world is a single process on the first host.
+    /// A job whose first world is a single process on the first host.
     fn new(members: &str, policy: SpawnPolicy) -> Self {
         let members = ring(members);
         let first = members[0].member.clone();
@@ -121,7 +121,7 @@ fn twenty_spawns_of_one_and_one_of_twenty_give_each_of_five_hosts_four() {
 }
 
 #[test]
-fn mixed_sizes_go_on_where_the_one_before_them_ended() {
+fn a_spawn_continues_where_the_previous_spawn_of_another_size_ended() {
     let mut job = Job::rr(FIVE);
     assert_eq!(job.spawn(vec![block(3)]), "(h2:0)(h3:1)(h4:2)");
     assert_eq!(job.spawn(vec![block(1)]), "(h5:0)");
@@ -130,7 +130,7 @@ fn mixed_sizes_go_on_where_the_one_before_them_ended() {
     assert_eq!(job.counts(), [3, 3, 3, 3, 2]);
 }
 
-/// As a program does that computes a Fibonacci number by spawning itself twice.
+/// Like a program that computes a Fibonacci number by spawning itself twice.
 fn fib(job: &mut Job, n: u32) {
     if n > 1 {
         job.spawn(vec![block(1)]);
@@ -141,7 +141,7 @@ fn fib(job: &mut Job, n: u32) {
 }
 
 #[test]
-fn whoever_spawns_the_processes_of_a_tree_are_spread_evenly() {
+fn processes_of_a_spawn_tree_are_spread_evenly_whichever_rank_spawns() {
     let mut job = Job::rr(FIVE);
     fib(&mut job, 6);
     assert_eq!(job.counts(), [5; 5]);
@@ -166,7 +166,7 @@ fn without_a_host_used_before_the_order_begins_where_the_first_world_would() {
 }
 
 #[test]
-fn one_that_has_left_the_ring_does_not_break_its_order() {
+fn a_host_that_has_left_the_ring_does_not_change_the_order() {
     let mut job = Job::rr("a b c d");
     job.spawn(vec![block(2)]);
     assert_eq!(job.wish.last, Some(name("c")));
@@ -182,7 +182,7 @@ fn one_that_has_left_the_ring_does_not_break_its_order() {
 }
 
 #[test]
-fn hosts_of_the_job_that_have_left_the_ring_are_passed_over_in_their_order() {
+fn hosts_of_the_job_that_have_left_the_ring_are_skipped_in_their_order() {
     let mut job = Job::rr("a b c d e");
     job.wish.hosts = list("a d c b");
     assert_eq!(job.spawn(vec![block(2)]), "(d:0)(c:1)");
@@ -213,7 +213,8 @@ fn hosts_of_a_block_restrict_it_and_are_taken_in_their_order() {
 fn the_least_loaded_host_gets_the_next_process_and_the_cursor_decides_ties() {
     let mut job = Job::new("a:1 b:2 c:4", SpawnPolicy::Load);
     assert_eq!(job.spawn(vec![block(2)]), "(b:0)(c:1)");
-    // 1, 1/2 and 1/4 for each CPU; c takes two until it is level with b, which then comes behind it.
+    // The loads are 1, 1/2 and 1/4. c takes one process and is level with b. The cursor is at c, so
+    // b takes the next.
     assert_eq!(job.spawn(vec![block(3)]), "(c:0,2)(b:1)");
     assert_eq!(job.counts(), [1, 2, 3]);
     job.wish.running = vec![(name("a"), 0), (name("b"), 9), (name("c"), 9)];
@@ -237,7 +238,7 @@ fn packing_fills_the_host_used_last_then_the_next_and_begins_again() {
 }
 
 #[test]
-fn packing_goes_by_the_slots_that_stand_in_a_list() {
+fn packing_counts_the_slots_given_in_a_list() {
     let mut job = Job::new("a b c", SpawnPolicy::RoundRobin);
     let packed = |size, hosts| SpawnBlock { policy: Some(SpawnPolicy::Pack), ..on(size, hosts) };
     assert_eq!(job.spawn(vec![packed(6, "c:4 b:1")]), "(c:0-3,5)(b:4)");
@@ -245,7 +246,7 @@ fn packing_goes_by_the_slots_that_stand_in_a_list() {
 }
 
 #[test]
-fn draining_excluded_and_lost_hosts_get_nothing_and_the_order_stays() {
+fn draining_excluded_and_lost_hosts_get_no_process_and_the_order_stays() {
     let mut job = Job::rr("a b- c d e");
     job.wish.exclude = vec!["d".to_owned()];
     job.wish.lost = vec![name("e")];
@@ -269,7 +270,7 @@ fn any_policy() -> impl Strategy<Value = SpawnPolicy> {
 
 proptest! {
     #[test]
-    fn however_processes_are_spawned_no_host_gets_two_more_than_another(
+    fn no_host_gets_two_processes_more_than_another_in_any_sequence_of_spawns(
         hosts in 1..12_usize,
         spawns in prop::collection::vec(prop::collection::vec(1..20_u32, 1..4), 1..20),
         policy in prop::sample::select(vec![SpawnPolicy::RoundRobin, SpawnPolicy::Load]),
@@ -284,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn every_rank_is_placed_once_and_nothing_where_it_may_not_be(
+    fn every_rank_is_placed_once_and_only_on_allowed_hosts(
         hosts in prop::collection::vec((1..5_u32, 0..6_u8, 0..9_u32), 1..10),
         sizes in prop::collection::vec((1..30_u32, any_policy(), any::<bool>()), 1..6),
         last in 0..12_usize,

@@ -1,35 +1,37 @@
-//! In which order answers of several ranks are shown that are all there.
+//! The order in which complete answers of several ranks are shown.
 //!
-//! A rank whose line is one of its own has what follows put behind all that was said before, where others
-//! have not said the same. Now that nothing more comes, it is seen which lines belong together: one that
-//! another rank is yet to say waits for it, as long as anything else can go first.
+//! The merger adds a line that no other rank wrote at the end of the queue, and the rank's later
+//! lines after it. Equal lines of several ranks can then be in several entries. When no more lines
+//! come, such entries are joined. An entry whose text another rank has yet to give waits for that
+//! rank, as long as another entry can come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::{Entry, Places};
 
-/// Which of several goes first: where it stands between what the programs wrote, its lowest rank, and when it
-/// came, which is also its index.
+/// The sort key of an entry among several that may come first: its position between the programs'
+/// lines, its lowest rank, and its index, which is the order of arrival.
 type Key = (usize, Option<u32>, usize);
 
 struct Arrangement {
     entries: Vec<Option<Entry>>,
     keys: Vec<Key>,
-    /// For each entry those that are the next ones of some of its ranks.
+    /// For each entry the entries that are the next ones of some of its ranks.
     followers: Vec<Vec<usize>>,
-    /// How many entries each of them still follows.
+    /// For each entry the number of entries that it still follows.
     waits: Vec<usize>,
-    /// Which text each of them has.
+    /// For each entry the number of its text.
     texts: Vec<usize>,
     /// For each text the entries that still wait.
     deep: Vec<BTreeSet<usize>>,
-    /// Entries that wait for nothing.
+    /// Entries that follow no other entry.
     heads: BTreeSet<Key>,
 }
 
-/// The same entries, or fewer with more ranks; the order of each rank's own ones is kept. That of what
-/// programs wrote is, too, unless answers of different ranks stand crosswise.
+/// The same entries, or fewer with more ranks. The order of each rank's own entries is kept. The
+/// order of the programs' lines is kept as well, unless the answers of different ranks contradict
+/// it.
 pub(super) fn arranged(entries: Vec<Entry>, places: &Places) -> Vec<Entry> {
     let mut arrangement = Arrangement::new(entries, places);
     std::iter::from_fn(|| arrangement.next()).collect()
@@ -102,7 +104,7 @@ impl Arrangement {
         Some(entry)
     }
 
-    /// Whether others are yet to say the same as this answer.
+    /// Whether other ranks have yet to give the same answer.
     fn is_to_wait(&self, at: usize) -> bool {
         let Some(entry) = self.entries[at].as_ref().filter(|entry| !entry.is_output()) else {
             return false;

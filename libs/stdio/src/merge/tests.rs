@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What came out of a merger, and was put into the next one as it would be on a link.
+/// The output of a merger, which is put into the next one as it would be on a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Out(Vec<(RankSet, Vec<u8>)>);
 
@@ -44,7 +44,7 @@ fn equal_lines_of_all_ranks_become_one_at_once() {
 }
 
 #[test]
-fn lines_that_differ_stay_apart_and_wait_no_longer_than_patience() {
+fn lines_that_differ_stay_apart_and_are_emitted_after_patience() {
     let mut merger = Merger::begun(&RankSet::below(2));
     let mut out = Out::default();
     merger.push(Time::ZERO, &one(0), line(b"a\nsame\n"), &mut out.take());
@@ -56,7 +56,7 @@ fn lines_that_differ_stay_apart_and_wait_no_longer_than_patience() {
 }
 
 #[test]
-fn who_has_begun_is_waited_for_by_the_second_from_its_last_word_and_late_ranks_hardly() {
+fn lines_wait_a_second_per_level_for_a_rank_that_has_begun_and_only_patience_for_late_ranks() {
     let (begin, second) = (Time::ZERO + PROMPT_PATIENCE * 60, PROMPT_PATIENCE);
     let mut merger = Merger::new(&RankSet::below(2), 1);
     let mut out = Out::default();
@@ -79,7 +79,7 @@ fn who_has_begun_is_waited_for_by_the_second_from_its_last_word_and_late_ranks_h
 }
 
 #[test]
-fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_say() {
+fn answers_of_asked_ranks_are_emitted_when_all_have_answered_without_waiting_for_others() {
     let mut merger = Merger::begun(&RankSet::below(4));
     let mut out = Out::default();
     let asked = RankSet::from_ranges(vec![(0, 1)]);
@@ -88,7 +88,7 @@ fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_
     assert!(out.0.is_empty(), "rank 1 may say the same");
     merger.push(Time::ZERO, &one(1), line(b"~a\n~b\n=1 stopped\n"), &mut out.take());
     assert_eq!(out.text(), "0-1: ~a\n1: ~b\n0-1: =1 stopped\n");
-    // What is said later and was not asked for waits a little: others may say it, too.
+    // A later line without a question waits a little, because others may write it as well.
     out.0.clear();
     merger.push(Time::ZERO, &one(1), line(b"~late\n"), &mut out.take());
     merger.ask(Time::ZERO, &one(2));
@@ -98,7 +98,7 @@ fn what_is_asked_of_some_goes_out_when_they_have_answered_whatever_others_might_
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_ranks_but_never_across_what_the_programs_wrote() {
+fn answers_are_in_the_order_of_the_ranks_and_keep_the_order_of_the_programs_lines() {
     let mut merger = Merger::begun(&RankSet::below(3));
     let mut out = Out::default();
     merger.ask(Time::ZERO, &RankSet::below(3));
@@ -118,7 +118,7 @@ fn answers_come_in_the_order_of_the_ranks_but_never_across_what_the_programs_wro
 }
 
 #[test]
-fn what_ranks_say_alike_behind_what_they_say_otherwise_is_one_line() {
+fn equal_lines_after_lines_that_differ_become_one() {
     let mut merger = Merger::begun(&RankSet::below(3));
     let mut out = Out::default();
     merger.ask(Time::ZERO, &RankSet::below(3));
@@ -137,7 +137,7 @@ fn what_ranks_say_alike_behind_what_they_say_otherwise_is_one_line() {
 }
 
 #[test]
-fn ranks_that_have_answered_are_shown_alike_when_others_are_not_waited_for_any_more() {
+fn equal_answers_are_joined_when_the_other_ranks_are_no_longer_waited_for() {
     let mut merger = Merger::begun(&RankSet::below(3));
     let mut out = Out::default();
     merger.ask(Time::ZERO, &RankSet::below(3));
@@ -165,7 +165,7 @@ fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
 }
 
 #[test]
-fn a_line_of_any_length_is_cut_in_the_same_places_above_and_below() {
+fn a_line_of_any_length_is_cut_in_the_same_places_by_parent_and_child() {
     let long = vec![b'x'; 2 * MAX_GATHERED + 5];
     let (mut below, mut above) = (Out::default(), Out::default());
     let mut merger = Merger::begun(&one(4));
@@ -185,7 +185,7 @@ fn a_line_of_any_length_is_cut_in_the_same_places_above_and_below() {
 }
 
 #[test]
-fn what_nobody_can_join_any_more_goes_out_at_once() {
+fn an_entry_that_no_rank_can_join_any_longer_is_emitted_at_once() {
     let mut merger = Merger::begun(&RankSet::below(3));
     let mut out = Out::default();
     for rank in [0, 1, 2, 0] {
@@ -196,7 +196,7 @@ fn what_nobody_can_join_any_more_goes_out_at_once() {
 }
 
 #[test]
-fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
+fn a_rank_far_ahead_is_held_back_until_the_others_have_caught_up() {
     let mut merger = Merger::begun(&RankSet::below(2));
     let mut out = Out::default();
     let text: Vec<u8> = (0..9000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
@@ -217,7 +217,7 @@ fn a_rank_far_ahead_is_held_back_until_those_behind_have_caught_up() {
 }
 
 #[test]
-fn who_writes_alone_is_held_back_once() {
+fn a_rank_that_writes_alone_is_held_back_once() {
     let mut merger = Merger::begun(&RankSet::below(2));
     let mut out = Out::default();
     let text = vec![b'\n'; HOLD_BACK];
@@ -231,7 +231,7 @@ fn who_writes_alone_is_held_back_once() {
 }
 
 #[test]
-fn many_ranks_that_all_say_something_else_are_soon_served() {
+fn lines_of_many_ranks_that_all_differ_are_emitted_quickly() {
     let mut merger = Merger::begun(&RankSet::below(500));
     let mut out = Out::default();
     for step in 0..40 {
@@ -245,12 +245,12 @@ fn many_ranks_that_all_say_something_else_are_soon_served() {
     assert_eq!(out.of(77)[3], b"rank 77 step 3");
 }
 
-/// Where the ranks of the property below run.
+/// The host of a rank in the property below.
 fn host(rank: u32) -> usize {
     rank as usize % 2
 }
 
-/// A merger for each of two hosts and one above them.
+/// A merger for each of two hosts and one for their parent.
 struct Tree {
     below: [Merger; 2],
     above: Merger,
@@ -343,7 +343,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_asked_is_heard_in_order_and_nothing_is_held_back_when_all_have_answered(
+    fn answers_are_in_order_and_nothing_waits_when_all_have_answered(
         said in proptest::collection::vec(proptest::collection::vec(0u8..6, 0..12), 5),
         turns in proptest::collection::vec(0u32..5, 60),
         others in proptest::collection::vec((0usize..60, 0u8..6), 0..6),

@@ -9,7 +9,7 @@ use mpd_wire::{Rank, RankSet};
 
 const WINDOW: usize = 64;
 
-/// What a manager says about input to the one above it.
+/// A manager's message about input to its parent.
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Credit(u32),
@@ -18,24 +18,24 @@ enum Word {
 
 struct Place {
     feed: Feed,
-    /// Payloads on their way down to it.
+    /// Payloads on their way down to this place.
     down: VecDeque<Vec<u8>>,
-    /// Words on their way up from it.
+    /// Messages on their way up from this place.
     up: VecDeque<Word>,
 }
 
 struct Job {
     places: Vec<Place>,
-    /// What the console may still send.
+    /// Bytes that the console may still send.
     credit: usize,
-    /// Whether the console was told that nobody receives.
+    /// Whether the console was informed that no rank receives.
     unwanted: bool,
-    /// Who receives what is pushed next, and what each rank should have been given.
+    /// The ranks that receive the next bytes, and the bytes that each rank should have been given.
     current: RankSet,
     due: BTreeMap<u32, Vec<u8>>,
     given: BTreeMap<u32, Vec<u8>>,
     closed: RankSet,
-    /// Ranks that heard of the end.
+    /// Ranks that received the end.
     done: RankSet,
     next_byte: u8,
 }
@@ -68,7 +68,7 @@ impl Job {
         job
     }
 
-    /// What a feed has to say to whoever sends.
+    /// Passes the feed's messages to the sender.
     fn speak(&mut self, at: usize) {
         let place = &mut self.places[at];
         let unwanted = place.feed.take_unwanted().map(Word::Unwanted);
@@ -107,7 +107,7 @@ impl Job {
         self.speak(0);
     }
 
-    /// A receiver is given what is next for it, `most` bytes at most.
+    /// A receiver gets its next item, `most` bytes at most.
     fn give(&mut self, at: usize, receiver: Receiver, most: usize) -> bool {
         let feed = &mut self.places[at].feed;
         let Some(next) = feed.next(receiver) else { return false };
@@ -151,7 +151,7 @@ impl Job {
         true
     }
 
-    /// A word arrives above.
+    /// A message arrives at the parent.
     fn hear(&mut self, at: usize) -> bool {
         let Some(word) = self.places[at].up.pop_front() else { return false };
         let feed = &mut self.places[ABOVE[at]].feed;
@@ -218,7 +218,7 @@ proptest! {
         }
         job.settle();
         let open = |job: &Job| job.current.ranks().any(|rank| !job.closed.contains(rank));
-        // As long as somebody receives, the console can go on.
+        // As long as a rank receives, the console can continue.
         if open(&job) {
             prop_assert!(job.push(1));
             job.settle();
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn input_that_nobody_takes_stops_at_the_console(first in 1u8..128) {
+    fn input_that_no_rank_takes_stops_at_the_console(first in 1u8..128) {
         let first: RankSet = (0..7).filter(|n| first >> n & 1 == 1).map(Rank).collect();
         let mut job = Job::new(&first);
         job.settle();

@@ -1,4 +1,4 @@
-//! Output and input of a job through a tree of managers, in turns that come in any order.
+//! Output and input of a job through a tree of managers, in turns of any order.
 
 mod input;
 mod output;
@@ -14,12 +14,12 @@ fn set(ranks: &[u32]) -> RankSet {
     ranks.iter().map(|&rank| Rank(rank)).collect()
 }
 
-/// The places directly below one.
+/// The places directly below this one.
 fn below(place: usize) -> impl Iterator<Item = usize> {
     (1..ABOVE.len()).filter(move |&other| ABOVE[other] == place)
 }
 
-/// The ranks at a place and below.
+/// The ranks at this place and below.
 fn subtree(place: usize) -> RankSet {
     let mut ranks = set(RANKS[place]);
     for other in below(place) {

@@ -13,10 +13,10 @@ use mpd_machine::Time;
 use mpd_wire::message::TREE_WINDOW;
 use mpd_wire::{Rank, RankSet};
 
-/// What a leaf emits: bytes, and whether they end a line.
+/// A piece that a leaf emits: bytes, and whether they end a line.
 type Piece = (Vec<u8>, bool);
 
-/// What the root was given: of whom, bytes, and whether they end a line.
+/// An item that the root received: its ranks, bytes, and whether they end a line.
 type Heard = (RankSet, Vec<u8>, bool);
 
 struct Place {
@@ -25,7 +25,7 @@ struct Place {
     inflows: Vec<(usize, Inflow)>,
     merger: Option<Merger>,
     uplink: Uplink,
-    /// Payloads on their way up.
+    /// Payloads on their way to the parent.
     link: VecDeque<Vec<u8>>,
 }
 
@@ -38,7 +38,7 @@ struct Job {
     unread: usize,
     ended: RankSet,
     window: usize,
-    /// Bytes that may wait at a gate that admits somebody, and what that one may add.
+    /// Bytes that may wait at a gate that admits a source, and the bytes that this source may add.
     most: usize,
 }
 
@@ -60,7 +60,7 @@ impl Job {
         Self { places, timed, heard, unread: 0, ended, window, most }
     }
 
-    /// One rank's pipe is read, if its gate lets it.
+    /// Reads the pipe of one rank if its gate admits it.
     fn read(&mut self, rank: Rank) -> bool {
         let at = RANKS.iter().position(|ranks| ranks.contains(&rank.0)).unwrap();
         let place = &mut self.places[at];
@@ -80,7 +80,7 @@ impl Job {
         true
     }
 
-    /// The next item of an inflow is taken, if its gate lets it.
+    /// Takes the next item of an inflow if its gate admits it.
     fn take(&mut self, at: usize, nth: usize) -> bool {
         let place = &mut self.places[at];
         let Some((_, inflow)) = place.inflows.get_mut(nth) else { return false };
@@ -141,7 +141,7 @@ impl Job {
         self.look(at);
     }
 
-    /// The patience of a merger is over.
+    /// The patience of a merger has passed.
     fn flush(&mut self, at: usize) {
         if let Some(merger) = &mut self.places[at].merger {
             let mut lines = Vec::new();
@@ -180,7 +180,7 @@ impl Job {
         self.places[at].gate.set_waiting(waiting);
     }
 
-    /// What has credit is sent.
+    /// Sends a payload for which there is credit.
     fn send(&mut self, at: usize) -> bool {
         let place = &mut self.places[at];
         let Some(payload) = place.uplink.next_payload() else { return false };
@@ -190,7 +190,7 @@ impl Job {
         true
     }
 
-    /// A payload arrives above.
+    /// A payload arrives at the parent.
     fn arrive(&mut self, at: usize) -> bool {
         let Some(payload) = self.places[at].link.pop_front() else { return false };
         self.inflow(at).push(&payload).unwrap();
@@ -204,7 +204,7 @@ impl Job {
         true
     }
 
-    /// Where the output of `at` arrives.
+    /// The inflow at which the output of `at` arrives.
     fn inflow(&mut self, at: usize) -> &mut Inflow {
         let mut inflows = self.places[ABOVE[at]].inflows.iter_mut();
         &mut inflows.find(|(place, _)| *place == at).unwrap().1
@@ -242,7 +242,7 @@ impl Job {
         }
     }
 
-    /// Turns for everybody until nothing moves, while the output takes `drain` bytes at a time.
+    /// Turns for all places until nothing moves, while the output takes `drain` bytes at a time.
     fn settle(&mut self, drain: usize) {
         loop {
             let mut moved = (0..SIZE).filter(|&rank| self.read(Rank(rank))).count();
@@ -262,7 +262,7 @@ impl Job {
         }
     }
 
-    /// What the root heard of a rank, line by line as the marks say.
+    /// The lines of a rank that the root received, divided by the marks.
     fn lines_of(&self, rank: u32) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         let mut open = Vec::new();
@@ -276,13 +276,13 @@ impl Job {
         lines
     }
 
-    /// Between the pieces of a line is nothing else.
+    /// Whether the pieces of each line are contiguous.
     fn no_line_is_torn(&self) -> bool {
         self.heard.windows(2).all(|pair| pair[0].2 || pair[0].0 == pair[1].0)
     }
 }
 
-/// The lines of a script as its marks say.
+/// The lines of a script, divided by the marks.
 fn lines(script: &[Piece]) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut open = Vec::new();
@@ -305,12 +305,12 @@ fn scripts(piece: impl Strategy<Value = Piece>) -> impl Strategy<Value = Vec<Vec
     proptest::collection::vec(script, SIZE as usize)
 }
 
-/// Pieces of lines, told from each other by what is in them.
+/// Pieces of lines that differ in their bytes.
 fn piece() -> impl Strategy<Value = Piece> {
     (proptest::collection::vec(any::<u8>(), 1..150), any::<bool>())
 }
 
-/// A whole line out of few.
+/// A whole line from a small set.
 fn line() -> impl Strategy<Value = Piece> {
     (0u8..3, 1usize..20).prop_map(|(letter, length)| {
         let mut text = vec![b'a' + letter; if letter == 0 { length } else { 4 }];
@@ -325,7 +325,7 @@ fn turns() -> impl Strategy<Value = Vec<(u8, u8)>> {
 
 proptest! {
     #[test]
-    fn what_each_rank_wrote_arrives_in_order_and_no_line_is_torn(
+    fn the_output_of_each_rank_arrives_in_order_and_no_line_is_split(
         scripts in scripts(piece()), turns in turns(), window in 256usize..700, timed in any::<bool>(),
     ) {
         let mut job = Job::new(&scripts, window, 400, false, timed);
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn merged_on_its_way_each_ranks_output_is_the_same(
+    fn merging_on_the_way_does_not_change_the_output_of_a_rank(
         scripts in scripts(line()), turns in turns(), window in 256usize..700,
     ) {
         let mut job = Job::new(&scripts, window, 100, true, false);
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn an_output_that_takes_nothing_holds_everybody_and_nothing_is_lost(
+    fn an_output_that_takes_nothing_holds_every_rank_and_nothing_is_lost(
         scripts in scripts(piece()), turns in turns(),
     ) {
         let mut job = Job::new(&scripts, 256, 400, false, false);
@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-/// A link whose other end takes everything: the items that came through it.
+/// A link whose peer takes everything: the items that came through it.
 fn through_a_link(ranks: RankSet, uplink: &mut Uplink, mut take: impl FnMut(Item<'_>)) -> usize {
     let mut inflow = Inflow::new(ranks, TREE_WINDOW);
     let mut bytes = 0;
@@ -414,7 +414,7 @@ fn a_line_of_a_megabyte_goes_up_in_pieces_as_one_line() {
 }
 
 #[test]
-fn a_line_that_is_cut_in_on_is_ended_first() {
+fn an_interrupted_line_is_ended_before_the_other_ranks_record() {
     let mut uplink = Uplink::new(TREE_WINDOW);
     let piece = |end, body| Record { begin: true, end, head: b"", body };
     uplink.accept(Rank(1), None, piece(false, b"long"));
@@ -435,7 +435,7 @@ fn a_line_that_is_cut_in_on_is_ended_first() {
     assert_eq!(heard, expected);
 }
 
-/// Ranks that write the same, some of them read by one merger as the manager does.
+/// Ranks that write the same. One merger reads some of them as the manager does.
 struct Host {
     merger: Merger,
     ranks: RankSet,
@@ -449,7 +449,8 @@ impl Host {
         Self { merger: Merger::begun(&ranks), ranks, read, uplink: Uplink::new(TREE_WINDOW) }
     }
 
-    /// Every rank's turn: the first has written all of it, the others as much as fits a small pipe.
+    /// Every rank's turn: the first rank has written all of the text, the others as much as fits a
+    /// small pipe.
     fn turn(&mut self, text: &[u8]) {
         for (at, rank) in self.ranks.ranks().enumerate() {
             let most = if at == 0 { AT_ONCE } else { AT_ONCE / 3 };
@@ -469,7 +470,7 @@ impl Host {
 
 #[test]
 fn merged_output_takes_less_than_twice_the_bytes_of_one_rank_on_each_link() {
-    // The ranks of 4 hosts in turn, so that their sets are as long as can be.
+    // The ranks go to 4 hosts in turn, so that their sets are as long as possible.
     let host = |host: u32| Host::new((0..16).map(|n| Rank(n * 4 + host)).collect());
     let mut hosts: Vec<Host> = (0..4).map(host).collect();
     let text: Vec<u8> = (0..6000).flat_map(|n| format!("step {n}\n").into_bytes()).collect();
@@ -494,7 +495,7 @@ fn merged_output_takes_less_than_twice_the_bytes_of_one_rank_on_each_link() {
 }
 
 #[test]
-fn a_set_of_any_length_is_told_in_parts() {
+fn a_set_of_ranks_of_any_length_is_sent_in_parts() {
     let even: RankSet = (0..20_000).map(|n| Rank(2 * n)).collect();
     let mut uplink = Uplink::new(TREE_WINDOW);
     uplink.accept_merged(&even, b"hello");
@@ -512,7 +513,7 @@ fn a_set_of_any_length_is_told_in_parts() {
 }
 
 #[test]
-fn a_link_that_breaks_the_rules_is_found_out() {
+fn a_link_that_breaks_the_rules_is_detected() {
     let payload = |item: Item<'_>| {
         let mut payload = Vec::new();
         item.encode(&mut payload);
@@ -552,7 +553,7 @@ fn a_host_lost_in_the_middle_of_a_line_leaves_the_gate_open() {
 }
 
 #[test]
-fn an_uplink_that_is_thrown_away_admits_what_comes_and_keeps_none_of_it() {
+fn a_discarded_uplink_accepts_output_and_keeps_none_of_it() {
     let mut uplink = Uplink::new(TREE_WINDOW);
     let body = vec![b'x'; MAX_WAITING];
     let record = Record { begin: true, end: false, head: b"", body: &body };
