@@ -2,18 +2,20 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`mi`] | records of GDB/MI read, CLI commands quoted |
+//! | [`mi`] | reads records of GDB/MI, quotes commands of gdb's command line |
 //! | [`driver`] | the driver of one rank's gdb: commands in, lines and marks out |
-//! | [`front`] | the user's side: what is typed, who is addressed, the prompt |
-//! | [`numbers`] | what ranks are called that a debugger is attached to |
+//! | [`front`] | the user's side: typed lines, the addressed ranks, the prompt |
+//! | [`numbers`] | the numbers of the debugged ranks |
 //! | [`survey`] | the stacks of all ranks, taken without a user |
-//! | [`stacks`] | where all ranks stand, as one tree |
+//! | [`stacks`] | the stacks of all ranks, as one tree |
 //!
-//! **Purpose.** The text machines between a user and the debuggers of all ranks. None of them reads or writes.
+//! **Purpose.** The text machines between a user and the debuggers of all ranks. They read and
+//! write no descriptors.
 //!
-//! **Users.** `mpirun -d` (the front), the helper of the manager that owns one gdb (the driver).
+//! **Users.** `mpirun -d` (the front), and the helper of the manager that owns one gdb (the
+//! driver).
 //!
-//! **Must not know.** Processes and descriptors; the life of the job, which `mpd-job` decides.
+//! **Must not know.** Processes and descriptors. `mpd-job` decides about the life of the job.
 #![forbid(unsafe_code)]
 
 pub mod driver;

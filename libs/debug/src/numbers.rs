@@ -1,35 +1,36 @@
-//! What debugged ranks are called. A debugger that is attached to some ranks of a job is a job of its own,
-//! whose ranks count from 0; people see and type the numbers of the job that they attached to.
+//! The numbers of debugged ranks. Debuggers that are attached to some ranks of a job are a job of
+//! their own, whose ranks count from 0. The user sees and types the numbers of the attached job.
 
 use mpd_wire::{Rank, RankSet};
 
-/// The numbers that people use: the least is the debuggers' rank 0, and so on.
+/// The numbers for the user: the lowest is the debuggers' rank 0, and so on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     shown: RankSet,
-    /// By the debuggers' rank; none where both are the same.
+    /// The numbers by the debuggers' rank; `None` if both are the same.
     listed: Option<Vec<Rank>>,
 }
 
 impl Numbers {
-    /// Of a whole job of `size` ranks.
+    /// The numbers of a whole job of `size` ranks.
     pub fn of_job(size: u32) -> Self {
         Self { shown: RankSet::below(size), listed: None }
     }
 
-    /// Of these ranks of a job, not of [`RankSet::all`].
+    /// The numbers of these ranks of a job, not of [`RankSet::all`].
     pub fn of_some(ranks: &RankSet) -> Self {
         let is_whole = *ranks == RankSet::below(ranks.count());
         let listed = (!is_whole).then(|| ranks.ranks().collect());
         Self { shown: ranks.clone(), listed }
     }
 
-    /// All of them, as people call them.
+    /// All numbers for the user.
     pub const fn everybody(&self) -> &RankSet {
         &self.shown
     }
 
-    /// What people call these ranks of the debuggers' job; none if one is not of it.
+    /// The user's numbers for these ranks of the debuggers' job; `None` if one of them does not
+    /// belong to it.
     pub fn shown(&self, ranks: &RankSet) -> Option<RankSet> {
         if !ranks.is_within(&RankSet::below(self.shown.count())) {
             return None;
@@ -43,7 +44,7 @@ impl Numbers {
         })
     }
 
-    /// The debuggers' ranks that people call so; those that are nobody's are left out.
+    /// The debuggers' ranks for these numbers of the user. Numbers without a rank are left out.
     pub fn own(&self, ranks: &RankSet) -> RankSet {
         let Some(listed) = &self.listed else { return ranks.clone() };
         let place = |rank: Rank| u32::try_from(listed.partition_point(|&other| other < rank));
@@ -84,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_comes_back_as_it_was(
+        fn shown_numbers_convert_back(
             job in proptest::collection::btree_set(0_u32..300, 1..60),
             chosen in proptest::collection::btree_set(0_u32..60, 0..60),
         ) {

@@ -1,7 +1,7 @@
-//! Where all threads of a job stand: their stacks as one tree, each call with the ranks that are in it.
+//! The stacks of all threads of a job as one tree: each call with the ranks that are in it.
 //!
-//! After D. C. Arnold et al., "Stack trace analysis for large scale debugging" (2007): what thousands of
-//! ranks do is read from a few lines, since most of them wait in one place.
+//! After D. C. Arnold et al., "Stack trace analysis for large scale debugging" (2007). A few lines
+//! show the state of thousands of ranks, since most of them wait at one place.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,35 @@ use serde::Serialize;
 
 use mpd_wire::RankSet;
 
-/// Most calls of one stack that are looked at; deeper ones are left out.
+/// Most calls of one stack that are used; deeper ones are left out.
 pub const MAX_DEPTH: usize = 256;
 
-/// How the stack of a thread begins that could not be read.
+/// The beginning of the stack of a thread that could not be read.
 const UNREAD: &str = "?? (thread ";
 
-/// What stands for the stack of a thread that could not be read: its number, and why, on one line.
+/// The replacement for the stack of a thread that could not be read: its number and the reason, on
+/// one line.
 pub fn unread(thread: u32, why: &str) -> String {
     let why = why.split(['\t', '\n', '\r']).map(str::trim).filter(|part| !part.is_empty());
     format!("{UNREAD}{thread}: {})", why.collect::<Vec<_>>().join(" "))
 }
 
-/// Which thread could not be read, and why, where a stack tells that.
+/// The number of the thread that could not be read, and the reason, if the stack is such a
+/// replacement.
 pub fn why_unread(stack: &str) -> Option<&str> {
     stack.strip_prefix(UNREAD)?.strip_suffix(')')
 }
 
-/// A call, who is in it, and what was called from there.
+/// A call, the ranks that are in it, and the calls made from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// The function and where it stands, as `FUNC at FILE:LINE`, `FUNC in LIBRARY` or `FUNC`; of a thread that could
-    /// not be read `?? (thread NUMBER: WHY)`.
+    /// The function and its place, as `FUNC at FILE:LINE`, `FUNC in LIBRARY` or `FUNC`. For a
+    /// thread that could not be read: `?? (thread NUMBER: WHY)`.
     pub call: String,
     /// The ranks with a thread in it, as a set.
     #[serde(serialize_with = "as_text")]
     pub ranks: RankSet,
-    /// How many threads that are.
+    /// The number of these threads.
     pub threads: u32,
     /// The calls made from there, those of the lowest ranks first.
     pub calls: Vec<Self>,
@@ -59,8 +61,8 @@ struct Branch {
 }
 
 impl Stacks {
-    /// A thread of each of `ranks` has this stack: calls from the outermost to the innermost, with tabs in
-    /// between.
+    /// Adds the stack of a thread of each of `ranks`: calls from the outermost to the innermost,
+    /// with tabs between them.
     pub fn add(&mut self, ranks: &RankSet, stack: &str) {
         let calls = stack.split('\t').filter(|call| !call.is_empty()).take(MAX_DEPTH);
         self.put(calls, ranks, ranks.count());
@@ -80,9 +82,10 @@ impl Stacks {
         self.top.calls()
     }
 
-    /// The tree as people want to see it: calls that lead to `main` or to a thread's first function are left
-    /// out, and so is what goes on inside of a library. Each call has a line, with its ranks in front. Threads
-    /// that are nowhere but in the C library, as those that just begin, are shown of ranks that have no others.
+    /// The tree for the user. Calls that lead to `main` or to a thread's first function are left
+    /// out, and so are calls inside of a library. Each call has a line, with its ranks before it.
+    /// Threads that are only in the C library, such as those that just begin, are shown for ranks
+    /// without other threads.
     pub fn text(&self) -> String {
         let (mut shown, mut nowhere) = (Self::default(), Vec::new());
         self.top.walk(&mut Vec::new(), &mut |stack, ranks, threads| {
@@ -122,7 +125,8 @@ impl Branch {
         calls
     }
 
-    /// Calls `see` with each stack, the ranks with threads that stand there, and how many these are.
+    /// Calls `see` with each stack, the ranks with threads at its end, and the number of these
+    /// threads.
     fn walk<'a>(&'a self, stack: &mut Vec<&'a str>, see: &mut impl FnMut(&[&str], &RankSet, u32)) {
         let mut here = self.ranks.clone();
         for (call, branch) in &self.calls {
@@ -133,7 +137,8 @@ impl Branch {
         }
         let called: u32 = self.calls.values().map(|branch| branch.threads).sum();
         if self.threads > called {
-            // Which ranks have threads here besides some further inside is not known: perhaps all.
+            // If other threads of these ranks are further inside, the ranks with threads here are
+            // not known: perhaps all.
             let ranks = if here.is_empty() { &self.ranks } else { &here };
             see(stack, ranks, self.threads - called);
         }
@@ -150,7 +155,7 @@ impl Call {
         text.push_str(&format!("{first}{}: {}{several}\n", self.ranks, self.call));
         let Some((last, others)) = self.calls.split_last() else { return };
         if others.is_empty() {
-            // A chain goes straight down.
+            // A chain is written straight down.
             return last.write(text, &format!("{rest}  "), &format!("{rest}  "));
         }
         for call in others {
@@ -160,8 +165,9 @@ impl Call {
     }
 }
 
-/// What of a stack tells something: from `main`, or else from the first call that is not inside of a library,
-/// or from the first of another library than C's, up to the first inside of one.
+/// The essential part of a stack. It begins at `main`. Without `main` it begins at the first call
+/// that is not inside of a library, otherwise at the first call of a library other than C's. It ends
+/// at the first call inside of a library.
 fn essential<'a>(stack: &[&'a str]) -> Vec<&'a str> {
     let is_main = |call: &&str| call.split(' ').next() == Some("main");
     let begin = stack.iter().position(is_main);
@@ -172,8 +178,8 @@ fn essential<'a>(stack: &[&'a str]) -> Vec<&'a str> {
     own[..end].to_vec()
 }
 
-/// Where the sources of the C library were when it was built: they may be known, and interest nobody. Names
-/// of directories that others may well have, too, are left out.
+/// The source directories of the C library at its build. They may be known, and are of no use to
+/// the user. Names of directories that other programs may have as well are left out.
 const C_SOURCES: [&str; 12] = [
     "./assert/",
     "./csu/",
@@ -189,10 +195,11 @@ const C_SOURCES: [&str; 12] = [
     "./string/",
 ];
 
-/// How the files of the C library are called: it, the one of threads that it had, the loader, musl's.
+/// The names of the C library's files: the library, its former threads library, the loader, and
+/// musl's.
 const C_LIBRARIES: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-", "libc.musl"];
 
-/// Whether a call is one inside of a library of which there is no source, or of the C library.
+/// Whether a call is inside of a library without sources, or of the C library.
 fn is_inside(call: &str) -> bool {
     is_of_c_library(call) || (!call.contains(" at ") && call.contains(" in "))
 }
@@ -222,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_wait_in_one_place_are_one_line_and_the_one_they_wait_for_another() {
+    fn ranks_that_wait_at_one_place_share_a_line_and_the_rank_they_wait_for_has_another() {
         let mut stacks = Stacks::default();
         let below = "_start\t__libc_start_main in libc.so.6\tmain at ring.c:40";
         let receive = "\texchange at ring.c:22\tMPI_Recv in libmpi.so.12\tpoll in libmpi.so.12";
@@ -240,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_led_into_the_c_library() {
+    fn calls_inside_of_the_c_library_are_left_out() {
         let mut stacks = Stacks::default();
         let abort = "abort at ./stdlib/abort.c:79\traise at ../sysdeps/posix/raise.c:26";
         stacks.add(&ranks("0"), &format!("main at a.c:9\twork at ./a/b.c:3\t{abort}"));
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_in_the_c_library_alone_is_shown_where_a_rank_has_no_other() {
+    fn a_thread_only_in_the_c_library_is_shown_if_its_rank_has_no_other() {
         let mut stacks = Stacks::default();
         let begins = "clone3 at ../sysdeps/unix/sysv/linux/x86_64/clone3.S:82";
         stacks.add(&ranks("0-1"), "main at a.c:9");
@@ -282,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_could_not_be_read_is_a_line_of_its_own_whatever_the_reason_says() {
+    fn a_thread_that_could_not_be_read_has_a_line_of_its_own_with_any_reason() {
         let mut stacks = Stacks::default();
         stacks.add(&ranks("0-1"), "main at a.c:9");
         let unread = unread(2, "Cannot read\tit in\n/lib/libc.so.6\n");
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_counted_where_a_rank_has_several() {
+    fn several_threads_of_a_rank_are_counted() {
         let mut stacks = Stacks::default();
         stacks.add(&ranks("0-1"), "main at a.c:9\tjoin in libc.so.6");
         for _ in 0..2 {
@@ -312,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_call_has_the_ranks_that_are_in_it_in_whatever_order_they_come(
+        fn every_call_has_its_ranks_in_any_order_of_arrival(
             mut stacks in proptest::collection::vec((0_u32..6, "[abm]{1,3}"), 1..12),
         ) {
             let build = |stacks: &[(u32, String)]| {

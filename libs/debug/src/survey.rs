@@ -1,7 +1,8 @@
-//! The stacks of all ranks of a job that runs, taken without a user: each debugger that has attached is asked
-//! for them once, and leaves its rank alone at once.
+//! The stacks of all ranks of a running job, taken without a user. Each debugger that has attached
+//! gets one request for them, and then leaves its rank at once.
 //!
-//! Driven like the other machines, by `said`, `handle_timeout`, `poll_output` and `poll_timeout`.
+//! The owner drives it like the other machines, by `said`, `handle_timeout`, `poll_output` and
+//! `poll_timeout`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,21 +13,21 @@ use super::stacks::{self, Stacks};
 use mpd_machine::{Time, UNDRAINED};
 use mpd_wire::{Rank, RankSet};
 
-/// How long no debugger may say anything before those that are waited for are given up.
+/// If no debugger sends a line for this time, the survey gives up the missing ones.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Serial numbers of the two commands.
 const STACKS: u32 = 1;
 const QUIT: u32 = 2;
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// This line is for the debuggers of these ranks, by their own numbers.
+    /// Send this line to the debuggers of these ranks, by their own numbers.
     Send {
-        /// Whose.
+        /// The ranks.
         ranks: RankSet,
-        /// What.
+        /// The line.
         line: String,
     },
     /// End the debuggers.
@@ -40,28 +41,28 @@ enum Stage {
     Done,
 }
 
-/// See the module.
+/// The module's documentation describes it.
 #[derive(Debug)]
 pub struct Survey {
     numbers: Numbers,
     stages: BTreeMap<Rank, Stage>,
     stacks: Stacks,
-    /// Those of which there is one.
+    /// The ranks of which there is a stack.
     seen: RankSet,
-    /// What debuggers have refused first, and whose.
+    /// The first refusal of each debugger, with its ranks.
     refusals: Vec<(RankSet, String)>,
     refused: RankSet,
-    /// Those that did not answer in time.
+    /// The ranks that did not answer in time.
     silent: RankSet,
-    /// When a debugger was heard last.
+    /// The time of the last line of a debugger.
     heard: Time,
-    /// Since when all are told to leave.
+    /// The time since which all debuggers are told to leave.
     left: Option<Time>,
     outputs: VecDeque<Output>,
 }
 
 impl Survey {
-    /// Of these ranks, whose debuggers are about to attach.
+    /// A survey of these ranks, whose debuggers will attach next.
     pub fn new(numbers: Numbers, now: Time) -> Self {
         let stages = numbers.everybody().ranks().map(|rank| (rank, Stage::Attaching)).collect();
         Self {
@@ -143,7 +144,7 @@ impl Survey {
         }
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.poll_timeout() > now {
@@ -162,27 +163,27 @@ impl Survey {
         self.dismiss(now, &late);
     }
 
-    /// When [`Survey::handle_timeout`] is due.
+    /// The time at which [`Survey::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.left.map_or(self.heard + ANSWER_WITHIN, |left| left + QUIT_WITHIN)
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// What was found.
+    /// The stacks that were taken.
     pub const fn stacks(&self) -> &Stacks {
         &self.stacks
     }
 
-    /// Whether anything was.
+    /// Whether a stack was taken.
     pub fn has_stacks(&self) -> bool {
         !self.seen.is_empty()
     }
 
-    /// Those whose stacks could not be taken, and why; none if there are none.
+    /// The ranks whose stacks could not be taken, with the reasons.
     pub fn missing(&self) -> Vec<(RankSet, String)> {
         let mut reasons: BTreeMap<String, RankSet> = BTreeMap::new();
         for rank in self.stages.keys().copied().filter(|rank| !self.seen.contains(*rank)) {
@@ -210,7 +211,7 @@ mod tests {
         Survey::new(Numbers::of_some(&ranks.parse().unwrap()), Time::ZERO)
     }
 
-    /// What it does about lines.
+    /// The commands that it sends because of lines.
     fn told(survey: &mut Survey, lines: &[&str]) -> Vec<String> {
         let mut all = Vec::new();
         for line in lines {
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rank_is_asked_when_it_is_there_and_left_when_it_has_answered() {
+    fn each_rank_is_asked_when_its_debugger_has_attached_and_left_when_it_has_answered() {
         let mut survey = survey("4-6");
         assert_eq!(told(&mut survey, &["0,2: =0 stopped poll ? ?"]), ["0,2: 1 stacks"]);
         let lines = ["0,2: #main at a.c:3\twork at a.c:1", "2: =1 stopped poll ? ?"];
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_given_up_and_told() {
+    fn a_rank_that_does_not_answer_is_given_up_and_reported() {
         let mut survey = survey("0-1");
         let lines = ["0: =0 stopped poll ? ?", "0: #main at a.c:3", "0: =1 stopped poll ? ?"];
         assert_eq!(told(&mut survey, &lines).len(), 2);

@@ -1,4 +1,4 @@
-//! Commands of the console.
+//! Commands from the console.
 
 use super::{Cli, Driver, Kind, MAX_QUEUE, Output, Pending, Phase, Program, Setup};
 use crate::mi;
@@ -13,7 +13,8 @@ pub(super) struct Command {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
-    /// Also a command that starts the program: the front has to know which those are, gdb does.
+    /// Includes commands that start the program. gdb recognises them, and only the front must
+    /// distinguish them.
     Cli,
     Kill,
     Interrupt,
@@ -21,17 +22,17 @@ enum Word {
     Stacks,
 }
 
-/// gdb reads a line of input at a time; longer ones go to the program in pieces of this size, since its
-/// terminal holds no more than 4 KiB of an unfinished line. Each is pushed by an end of file, which ends
-/// nothing when a line has begun.
+/// gdb reads one line of input at a time. Longer lines go to the program in pieces of this size,
+/// since its terminal holds no more than 4 KiB of an unfinished line. An end-of-file character
+/// pushes each piece; in the middle of a line it ends nothing.
 const TYPED_AT_ONCE: usize = 2048;
 const END_OF_FILE: u8 = 4;
 
 impl Driver {
-    /// Has gdb make its settings, the last of whose answers tells that it is ready.
+    /// Sends the settings to gdb. The answer to the last of them shows that gdb is ready.
     pub(super) fn set_up(&mut self, setup: &Setup) {
         let first = self.next_token;
-        // All that matters here, whatever ~/.gdbinit has set.
+        // All settings that matter here, regardless of ~/.gdbinit.
         let settings = [
             "set mi-async on",
             "set non-stop off",
@@ -45,11 +46,11 @@ impl Driver {
             "set print thread-events off",
             "set debuginfod enabled off",
             "handle SIGUSR1 SIGPIPE nostop noprint pass",
-            // Interrupts.
+            // The signals of interrupts.
             "handle SIGINT SIGSTOP stop print",
-            // The wrapper is executed by that.
+            // The shell executes the wrapper.
             "set startup-with-shell on",
-            // Our commands are not for who asks for input.
+            // Commands that ask for input must not read the driver's commands.
             "python import os, sys; sys.stdin = open(os.devnull)",
         ];
         for setting in settings {
@@ -69,7 +70,7 @@ impl Driver {
         self.phase = Phase::Starting { first, last, silent: false };
     }
 
-    /// Everything is set.
+    /// All settings are made.
     pub(super) fn begin(&mut self) {
         self.phase = Phase::Ready;
         match self.attach {
@@ -164,7 +165,8 @@ impl Driver {
         self.queue.push_back(command);
     }
 
-    /// Whether the program runs and gdb reads nothing until it stops.
+    /// Whether the program runs in the foreground, so that gdb reads nothing until the program
+    /// stops.
     fn is_foreground(&self) -> bool {
         self.program == Program::Running
             && self.pending.as_ref().is_some_and(|pending| pending.waits)
@@ -176,7 +178,7 @@ impl Driver {
         self.mark(serial);
     }
 
-    /// Starts what waits, as long as nothing is in hand.
+    /// Starts waiting commands, as long as no command is in progress.
     pub(super) fn advance(&mut self) {
         while self.pending.is_none() && self.phase == Phase::Ready {
             let Some(command) = self.queue.pop_front() else { return };
@@ -185,7 +187,7 @@ impl Driver {
         }
     }
 
-    /// A command has the program run: what waits behind it cannot be done.
+    /// A command runs the program in the foreground: the commands that wait behind it are refused.
     pub(super) fn foreground_began(&mut self) {
         for command in std::mem::take(&mut self.queue) {
             self.take(command);
@@ -233,7 +235,8 @@ impl Driver {
             _ if word.len() > 2 && b"shell".starts_with(word) => Some(behind),
             _ => None,
         };
-        // Its standard input is that of gdb, where our next commands come.
+        // The command's standard input would be gdb's, from which gdb reads the driver's next
+        // commands.
         let token = match shell {
             Some(command) => self.send_console(&[b"shell exec </dev/null; ", command].concat()),
             None => self.send_console(text),
@@ -270,12 +273,12 @@ impl Driver {
         self.unanswered.push(serial);
     }
 
-    /// What has stopped the program is not for it.
+    /// The signal that stopped the program is not delivered to it.
     pub(super) fn forget_signal(&mut self) {
         self.send_console(b"queue-signal 0");
     }
 
-    /// Has gdb leave, and the program end if it was started here.
+    /// Ends gdb, and the program if it was started here.
     pub(super) fn quit(&mut self, serial: Option<u32>) {
         match self.phase {
             Phase::Ended => {
@@ -290,8 +293,8 @@ impl Driver {
         self.phase = Phase::Leaving { serial, until: None };
         match self.process {
             Some((pid, false)) => self.send_kill(pid),
-            // gdb does not read that it is to leave before it has stopped. Where it does, an interrupt
-            // would be left to the process.
+            // gdb does not read `gdb-exit` before a program in the foreground has stopped. Any
+            // other program is not interrupted, because the signal would stay with the process.
             Some((_, true)) if self.is_foreground() => {
                 self.interrupt_program();
                 self.forget_signal();
@@ -306,7 +309,7 @@ const fn is_of_a_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// Whether a command is this one, which may have no letters.
+/// Returns a test whether a command, which may have no letters, is the given one.
 fn is<'a>(word: &'a [u8], text: &'a [u8]) -> impl Fn(&&'static str) -> bool + 'a {
     move |name| word == name.as_bytes() || text == name.as_bytes()
 }

@@ -1,20 +1,20 @@
-//! Killing a program that runs.
+//! Killing a running program.
 //!
-//! SIGKILL ends it, and gdb tells that end as a stop. Not always: while gdb has the program's threads
-//! go on, the one that is gone already is an error to it, which ends the command in hand; it then takes
-//! the program to be stopped and never looks for its end. So gdb is told to kill it itself, after
-//! such an error at once, else after a while.
+//! SIGKILL ends the program, and gdb usually reports its end as a stop. While gdb resumes the
+//! program's threads, a thread that is already gone is an error to gdb. This error ends the command
+//! in progress. gdb then treats the program as stopped and never looks for its end. Therefore the
+//! driver sends gdb's own `kill`: at once after such an error, otherwise after a while.
 
 use super::{DIES, Driver, KILL, Kind, Output, Phase, Program};
 use mpd_machine::Time;
 
-/// How far a kill of a running program is.
+/// The progress of killing a running program.
 #[derive(Debug, Default)]
 pub(super) struct Killing {
-    /// SIGKILL was sent, and the end is not told yet.
+    /// SIGKILL was sent, and the end is not reported yet.
     pub(super) is_on: bool,
     until: Option<Time>,
-    /// gdb's own `kill`, while that is not answered.
+    /// The token of gdb's own `kill`, until it is answered.
     asked: Option<u32>,
 }
 
@@ -23,14 +23,14 @@ impl Killing {
         self.until
     }
 
-    /// Whether errors that gdb tells are of the kill.
+    /// Whether errors that gdb reports result from the kill.
     pub(super) const fn explains_errors(&self) -> bool {
         self.is_on || self.asked.is_some()
     }
 }
 
 impl Driver {
-    /// Kills the program if it runs; the end that this causes answers.
+    /// Kills the program if it runs. The mark of the resulting end answers the command.
     pub(super) fn kill_running(&mut self, serial: u32) -> bool {
         let (Program::Running, Some((pid, _))) = (&self.program, self.process) else {
             return false;
@@ -56,14 +56,15 @@ impl Driver {
         self.answer(Some(serial));
     }
 
-    /// gdb will not tell the end, or not as one.
+    /// gdb will not report the end, or not as an end.
     pub(super) fn have_gdb_kill(&mut self) {
         if self.killing.asked.is_none() {
             self.killing.asked = Some(self.send_console(b"kill"));
         }
     }
 
-    /// Whether this was the answer to gdb's own `kill`. Either way it has let go of the program.
+    /// Whether this was the answer to gdb's own `kill`. With either result gdb has released the
+    /// program.
     pub(super) fn kill_answered(&mut self, token: u32) -> bool {
         if self.killing.asked != Some(token) {
             return false;
@@ -77,7 +78,7 @@ impl Driver {
         true
     }
 
-    /// The program is gone, as was wanted.
+    /// The program is gone, as requested.
     pub(super) fn killed(&mut self) {
         self.finish_texts();
         self.said.killing = false;
@@ -99,7 +100,7 @@ impl Driver {
         if self.killing.until.is_none_or(|until| until > now) {
             return;
         }
-        // What keeps it from reading that is in the way of everything.
+        // An operation that keeps gdb from reading `kill` must be interrupted.
         if self.killing.asked.is_some() {
             self.outputs.push_back(Output::InterruptGdb);
         }

@@ -1,12 +1,12 @@
-//! Bytes to lines, bounded.
+//! Divides bytes into lines, with a bound.
 
-/// Cuts a stream at its newlines. A line that is too long loses what stands before its end.
+/// Cuts a stream at its newlines. A line that is too long loses the bytes before its tail.
 #[derive(Debug)]
 pub(super) struct Lines {
     partial: Vec<u8>,
     is_cut: bool,
     max: usize,
-    /// How much of the end of a line that is too long is kept, of those `max`.
+    /// Bytes at the end of a line that is too long that are kept, as part of `max`.
     tail: usize,
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Lines {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) text: Vec<u8>,
-    /// Something is missing inside of it, or at its end.
+    /// Bytes inside the line or at its end are missing.
     pub(super) is_cut: bool,
 }
 
@@ -23,7 +23,7 @@ impl Lines {
         Self { partial: Vec::new(), is_cut: false, max, tail }
     }
 
-    /// The lines that are whole now.
+    /// The lines that are now complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Line> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_long_has_its_beginning_and_its_end_in_whatever_pieces_it_comes() {
+    fn a_line_that_is_too_long_keeps_its_beginning_and_its_end_however_it_is_cut() {
         let whole = b"0123456789abcdefghij\n0123456789\nxyz\n";
         let expected = [(&b"0123456hij"[..], true), (b"0123456789", false), (b"xyz", false)];
         for size in 1..whole.len() {

@@ -1,13 +1,13 @@
-//! The driver of one rank's gdb: commands of the console in, lines for it out. What both look like is in
-//! PROTOCOL.md, "Driver of a debugger".
+//! The driver of one rank's gdb: it takes commands of the console and returns lines for the
+//! console. PROTOCOL.md, "Driver of a debugger", describes both.
 //!
-//! Whether the program runs is known from gdb's records, never guessed from text. After every stop gdb
-//! is asked something harmless: its answer comes when everything that belongs to the stop was said, and
-//! only then the mark is. Lines of several ranks are merged where they are equal, so what differs
-//! without need (process ids) is taken out of gdb's texts.
+//! gdb's records tell whether the program runs; the driver never guesses it from text. After every
+//! stop the driver sends gdb a harmless command. gdb's answer shows that all text of the stop has
+//! arrived. Only then does the driver send the mark. Equal lines of several ranks are merged, so
+//! the driver removes needless differences (process ids) from gdb's texts.
 //!
-//! While a command has the program run in the foreground, gdb reads no other: an interrupt and a kill
-//! are signals to the program then.
+//! While a command runs the program in the foreground, gdb reads no other command. An interrupt and
+//! a kill are then signals to the program.
 
 mod commands;
 mod kill;
@@ -32,35 +32,36 @@ use self::said::Said;
 use crate::mi::{MAX_LINE, MAX_TAIL};
 use mpd_machine::{Time, UNDRAINED};
 
-/// Bytes of a line to or from the console, its first one and newline not counted.
+/// Bytes of a line to or from the console, without its first byte and newline.
 pub const MAX_TEXT: usize = 64 << 10;
 
-/// Commands that may wait for the one in hand.
+/// Commands that may wait for the one in progress.
 pub const MAX_QUEUE: usize = 256;
 
-/// How long an unfinished line of the program stands still before it is said.
+/// The time after which an unfinished line of the program is sent.
 pub const STILL: Duration = Duration::from_millis(200);
 
-/// How long gdb may take to leave.
+/// The time in which gdb must exit.
 pub const LEAVE: Duration = Duration::from_secs(3);
 
-/// How long gdb may take to tell the end of a program that was killed, before it is told to kill it.
+/// The time in which gdb must report the end of a killed program. After it the driver sends gdb's
+/// own `kill`.
 pub const DIES: Duration = Duration::from_secs(2);
 
 /// How gdb is set up.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// A process to attach to; none: gdb was started with the program.
+    /// A process to attach to; `None`: gdb was started with the program.
     pub attach: Option<u32>,
     /// Path of the program's terminal.
     pub terminal: Vec<u8>,
-    /// What gdb executes the program with: a command line.
+    /// The command line with which gdb executes the program.
     pub wrapper: Vec<u8>,
-    /// Variables that gdb sets for itself, and what the program is to see of each.
+    /// Variables that gdb sets for itself, each with the value that the program gets.
     pub variables: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// What happens to a driver.
+/// An input of a driver.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     /// Bytes from the console.
@@ -71,15 +72,15 @@ pub enum Input<'a> {
     Complaints(&'a [u8]),
     /// Output of the program.
     Program(&'a [u8]),
-    /// gdb is gone; how, as `was killed by SIGKILL`.
+    /// gdb has exited; the text says how, as in `was killed by SIGKILL`.
     GdbEnded(&'a str),
-    /// Nobody is there to debug for any more.
+    /// The session has no user any longer.
     Quit,
-    /// A signal for the program came to the driver.
+    /// The driver received a signal for the program.
     Signal(i32),
 }
 
-/// What the owner of a driver has to do.
+/// An action for the owner of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Write to gdb's standard input.
@@ -90,34 +91,34 @@ pub enum Output {
     Type(Vec<u8>),
     /// Send a signal to a process.
     Signal(u32, i32),
-    /// Have this process stop, by SIGINT if it takes that, else by SIGSTOP.
+    /// Stop this process: by SIGINT if it accepts that, otherwise by SIGSTOP.
     Interrupt(u32),
     /// Interrupt gdb itself, by SIGINT.
     InterruptGdb,
     /// Kill gdb.
     KillGdb,
-    /// Everything is over: exit with 0.
+    /// The driver is finished: exit with 0.
     End,
 }
 
-/// SIGKILL, everywhere.
+/// The number of SIGKILL on all systems.
 const KILL: i32 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Settings are being made; texts are said up to the answer to the first.
+    /// gdb answers the settings. Texts are sent up to the answer to the first setting.
     Starting {
         first: u32,
         last: u32,
         silent: bool,
     },
     Ready,
-    /// gdb was told to leave, by this command.
+    /// The driver told gdb to exit, because of this command.
     Leaving {
         serial: Option<u32>,
         until: Option<Time>,
     },
-    /// gdb is gone.
+    /// gdb has exited.
     Ended,
 }
 
@@ -125,29 +126,29 @@ enum Phase {
 enum Program {
     Idle,
     Running,
-    /// Where and why, as a mark says it.
+    /// The place and the reason, as a mark gives them.
     Stopped(Vec<u8>),
     Exited(u32),
     Died(String),
 }
 
-/// A command in the hands of gdb.
+/// A command that gdb is executing.
 #[derive(Debug)]
 struct Pending {
     serial: u32,
     token: u32,
     kind: Kind,
-    /// Answered by gdb; the program has to stop.
+    /// gdb has answered; the program has still to stop.
     waits: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Cli(Cli),
-    /// Of a program that does not run.
+    /// A kill of a program that does not run.
     Kill,
     Complete,
-    /// Which threads there are. The one that the system knows by that number comes first.
+    /// The list of threads. The thread with this system number comes first.
     Threads {
         first: Option<u32>,
     },
@@ -155,40 +156,41 @@ enum Kind {
     Frames(VecDeque<u32>),
 }
 
-/// What is known of a command of gdb's command line.
+/// Properties of a command for gdb's command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Cli {
     background: bool,
     launches: bool,
     attaches: bool,
     kills: bool,
-    /// A `>` that it prints is no prompt.
+    /// Whether a printed `>` is no prompt.
     prints: bool,
     was_running: bool,
     told_of_lines: bool,
 }
 
-/// The driver. After each call drain [`Driver::poll_output`].
+/// The driver. The owner drains [`Driver::poll_output`] after each call.
 #[derive(Debug)]
 pub struct Driver {
     phase: Phase,
     attach: Option<u32>,
     program: Program,
-    /// The process that is debugged, and whether it was started elsewhere.
+    /// The debugged process, and whether it was started elsewhere.
     process: Option<(u32, bool)>,
     queue: VecDeque<Command>,
     pending: Option<Pending>,
-    /// Interrupts and kills whose marks are those of the stop that they cause.
+    /// Interrupts and kills. The mark of the stop that they cause answers them.
     unanswered: Vec<u32>,
     interrupt_wanted: bool,
     killing: Killing,
-    /// The last command that has had the program run, up to the next stop.
+    /// The last command that ran the program, up to the next stop.
     resumed: Option<u32>,
-    /// The question behind a run that has failed.
+    /// The token of the query after a failed run.
     recheck: Option<u32>,
-    /// The question behind the last stop.
+    /// The token of the query after the last stop.
     sync: Option<u32>,
-    /// The question behind an interrupt of gdb: when that is answered, so is what was in hand.
+    /// The token of the query after an interrupt of gdb. Its answer shows that the command in
+    /// progress is answered as well.
     check: Option<u32>,
     last_serial: u32,
     next_token: u32,
@@ -201,7 +203,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver whose gdb was just started; see [`Setup`].
+    /// A driver whose gdb was just started with this [`Setup`].
     pub fn new(setup: &Setup) -> Self {
         let mut driver = Self {
             phase: Phase::Ready,
@@ -219,7 +221,7 @@ impl Driver {
             check: None,
             last_serial: 0,
             next_token: 1,
-            // Serial and word stand before the text.
+            // The serial number and the word come before the text.
             commands: Lines::new(MAX_TEXT + 32, 0),
             gdb: Lines::new(MAX_LINE, MAX_TAIL),
             complaints: Lines::new(MAX_TEXT, 0),
@@ -231,7 +233,7 @@ impl Driver {
         driver
     }
 
-    /// Something has happened.
+    /// Takes one input.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match input {
@@ -261,7 +263,7 @@ impl Driver {
         self.watch_kill(now);
     }
 
-    /// The time that [`Driver::poll_timeout`] told has come.
+    /// Does the work that is due at the time given by [`Driver::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.terminal.timeout(now, &mut self.outputs);
@@ -274,12 +276,12 @@ impl Driver {
         }
     }
 
-    /// What to do next.
+    /// The next action.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When to call [`Driver::handle_timeout`].
+    /// The time at which [`Driver::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let leave = match self.phase {
             Phase::Leaving { until, .. } => until,
@@ -288,7 +290,7 @@ impl Driver {
         [leave, self.killing.deadline(), self.terminal.deadline()].into_iter().flatten().min()
     }
 
-    /// Whether there is a program that may read what is typed.
+    /// Whether there is a program that may read typed lines.
     pub const fn has_program(&self) -> bool {
         matches!(self.program, Program::Running | Program::Stopped(_))
     }
@@ -305,12 +307,12 @@ impl Driver {
         }
     }
 
-    /// gdb's texts are complete up to here: what of them is no whole line is one now.
+    /// gdb's texts are complete up to here: an unfinished line counts as a line now.
     fn finish_texts(&mut self) {
         self.said.finish(&mut self.outputs);
     }
 
-    /// Says a line of our own.
+    /// Sends a line of the driver itself.
     fn tell(&mut self, kind: u8, text: &[u8]) {
         self.finish_texts();
         said::say(kind, text, &mut self.outputs);
@@ -333,12 +335,13 @@ impl Driver {
         self.outputs.push_back(Output::Say(text));
     }
 
-    /// Answers a command, and those that waited for the same; all texts are said.
+    /// Answers a command, and those that waited for the same stop. All texts were sent before.
     fn answer(&mut self, serial: Option<u32>) {
         self.finish_texts();
         let mut serials = std::mem::take(&mut self.unanswered);
         serials.extend(serial);
-        // One that came while it ran was told so: it hears the new state, too.
+        // The mark of a command that came while the program ran said "running"; its serial gets the
+        // new state too.
         serials.push(self.last_serial);
         serials.sort_unstable();
         serials.dedup();

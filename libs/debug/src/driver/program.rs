@@ -1,15 +1,15 @@
-//! Output of the program: lines, and pieces of lines that stand still.
+//! Output of the program: lines, and pieces of lines that do not end for a while.
 
 use std::collections::VecDeque;
 
 use super::{MAX_TEXT, Output, STILL, said};
 use mpd_machine::Time;
 
-/// The program's terminal, as far as it is read.
+/// The output of the program's terminal.
 #[derive(Debug, Default)]
 pub(super) struct Terminal {
     partial: Vec<u8>,
-    /// A piece of the line was said.
+    /// A piece of the line was sent.
     is_open: bool,
     deadline: Option<Time>,
 }
@@ -57,7 +57,7 @@ impl Terminal {
         }
     }
 
-    /// Says what there is of an unfinished line.
+    /// Sends the present part of an unfinished line.
     pub(super) fn pause(&mut self, outputs: &mut VecDeque<Output>) {
         self.deadline = None;
         if !self.partial.is_empty() {

@@ -1,4 +1,4 @@
-//! What gdb tells in its records.
+//! The handling of gdb's records.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use super::{Driver, Kind, Output, Pending, Phase, Program, texts};
 use crate::mi::{Async, Fields, Record, Stream, Value};
 use crate::stacks;
 
-/// Threads and frames that are shown of a program.
+/// Most threads and frames of a program that are shown.
 const MAX_THREADS: usize = 256;
 const MAX_FRAMES: usize = 256;
 
@@ -39,7 +39,8 @@ impl Driver {
         }
     }
 
-    /// What the first attachment says differs from rank to rank; its mark tells what is to be known.
+    /// Text of the first attachment differs from rank to rank. The mark after it contains all
+    /// necessary information.
     fn is_silent(&self) -> bool {
         matches!(self.phase, Phase::Starting { silent: true, .. } | Phase::Leaving { .. })
             || self.pending.as_ref().is_some_and(|pending| pending.serial == 0)
@@ -60,7 +61,7 @@ impl Driver {
             }
             return;
         }
-        // An end of the program: what it has said comes before.
+        // The program has ended: its output comes before this text.
         if text.starts_with(b"[Inferior ") || text.starts_with(b"\nProgram terminated") {
             self.terminal.finish(&mut self.outputs);
         }
@@ -79,7 +80,8 @@ impl Driver {
         }
     }
 
-    /// Text of a program that gdb runs. When it does not end its line, an answer may stand behind it.
+    /// Output of a program that gdb runs. If its line has no newline, an answer may follow it in
+    /// the same line.
     fn other(&mut self, line: &[u8]) {
         let token = self.pending.as_ref().map(|pending| format!("{}^", pending.token));
         let at = token.and_then(|token| memchr::memmem::find(line, token.as_bytes()));
@@ -96,7 +98,8 @@ impl Driver {
         }
     }
 
-    /// Of a stop, what is missing is not known; a command that has such an answer is done in all else.
+    /// Handles a record with missing parts. A stop counts with its known parts. A command with such
+    /// an answer gets an error, and is otherwise complete.
     fn torn(&mut self, record: Record) {
         match record {
             Record::Result { token: Some(token), class, .. } => {
@@ -125,7 +128,7 @@ impl Driver {
         if let Some(pid) = pid {
             self.process = Some((pid, attached));
         }
-        // It is ours when it has stopped, which is not said before the answer.
+        // It is attached when it has stopped, which gdb does not report before the answer.
         if attached {
             self.program = Program::Running;
         }
@@ -166,7 +169,7 @@ impl Driver {
             return;
         }
         if self.killing.is_on {
-            // Something else has stopped it before: gdb has yet to see that it is dead.
+            // Another event stopped the program before: gdb has still to detect that it is dead.
             self.have_gdb_kill();
             return;
         }
@@ -227,7 +230,7 @@ impl Driver {
         }
         match pending.kind {
             Kind::Cli(_) => self.cli_answered(pending, class),
-            // Answered above, whatever it was.
+            // `kill_stopped`'s answer is handled above, with any result.
             Kind::Kill => {}
             Kind::Complete => {
                 for (_, text) in fields.get("matches").map_or(&[][..], Value::fields) {
@@ -251,7 +254,7 @@ impl Driver {
         }
         let (background, was_running, kills) = (cli.background, cli.was_running, cli.kills);
         self.finish_texts();
-        // gdb tells so only where it tells process ids, too.
+        // gdb reports it only together with process ids.
         if kills && self.process.is_none() {
             self.tell(b'~', b"[program killed]");
         }
@@ -261,7 +264,7 @@ impl Driver {
             self.pending = Some(pending);
             self.foreground_began();
         } else if began && self.sync.is_some() && !background {
-            // It has stopped already; what belongs to that may still come.
+            // The program has already stopped; more text of that stop may still come.
             pending.waits = true;
             self.pending = Some(pending);
         } else {
@@ -274,14 +277,14 @@ impl Driver {
         self.advance();
     }
 
-    /// Everything that belongs to a stop was said.
+    /// All text of a stop has arrived.
     pub(super) fn settled(&mut self) {
         if self.program == Program::Running {
             return;
         }
         match self.pending.take_if(|pending| pending.waits) {
             Some(pending) => self.done(pending.serial),
-            // Its own mark tells.
+            // The mark of the command in progress gives the state.
             None if self.pending.is_some() => {}
             None => {
                 self.answer(None);
@@ -290,7 +293,7 @@ impl Driver {
         }
     }
 
-    /// The stack of the first of these threads is known, and the next one's turn has come.
+    /// Sends the stack of the first of these threads, and asks for that of the next one.
     fn tell_stack(&mut self, serial: u32, mut threads: VecDeque<u32>, stack: &[u8]) {
         self.tell(b'#', stack);
         threads.pop_front();
@@ -306,7 +309,7 @@ impl Driver {
     }
 }
 
-/// gdb's numbers of threads, in order, behind that of the one which the system knows as `first`.
+/// gdb's numbers of the threads, in order, after the thread that has the system number `first`.
 fn threads(fields: &Fields, first: Option<u32>) -> VecDeque<u32> {
     let thread = |value: &Value| {
         let id: u32 = text(value, "id")?.parse().ok()?;
@@ -323,12 +326,12 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     std::str::from_utf8(value.get(name)?.text()?).ok()
 }
 
-/// The system's number of a thread that gdb calls `Thread 0x7f… (LWP 7)`, `LWP 7` or `process 7`.
+/// The system's number of a thread that gdb names `Thread 0x7f… (LWP 7)`, `LWP 7` or `process 7`.
 fn tid(target: &str) -> Option<u32> {
     target.trim_end_matches(')').rsplit(' ').next()?.parse().ok()
 }
 
-/// One line, the outermost frame first.
+/// The stack on one line, the outermost frame first.
 fn stack(fields: &Fields) -> Vec<u8> {
     let frames = fields.get("stack").map_or(&[][..], Value::fields);
     let texts: Vec<Vec<u8>> = frames.iter().rev().map(|(_, value)| frame(value)).collect();
@@ -349,7 +352,7 @@ fn frame(value: &Value) -> Vec<u8> {
     line
 }
 
-/// `FUNC FILE:LINE`, unknown parts `?`.
+/// `FUNC FILE:LINE`, with `?` for unknown parts.
 pub(super) fn place(frame: &Value) -> Vec<u8> {
     let text = |name| frame.get(name).and_then(Value::text).filter(|text| !text.is_empty());
     let mut place = text("func").map_or_else(|| b"?".to_vec(), word);

@@ -1,21 +1,22 @@
-//! A program that gdb could not have go on, although it has said that it runs.
+//! A program that gdb could not resume, although gdb had reported that it runs.
 
 use super::{Driver, Program, records};
 use crate::mi::{Fields, Value};
 
 impl Driver {
-    /// The command that had the program run has failed after that. There is no record of a stop then.
+    /// The command that ran the program has failed after that report. gdb sends no record of a stop
+    /// then.
     pub(super) fn resume_failed(&mut self) {
         self.resumed = None;
         if self.killing.is_on {
             return self.have_gdb_kill();
         }
-        // Why was in the log.
+        // The log has given the reason.
         self.tell(b'!', b"gdb could not have the program go on");
         self.recheck = Some(self.send_mi(b"thread-info"));
     }
 
-    /// What gdb takes the program for.
+    /// Takes the state of the program that gdb reports.
     pub(super) fn rechecked(&mut self, fields: &Fields) {
         self.recheck = None;
         let threads = fields.get("threads").map_or(&[][..], Value::fields);

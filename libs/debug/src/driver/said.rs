@@ -1,11 +1,11 @@
-//! What gdb says: pieces of text to lines, errors told from the rest.
+//! gdb's texts: pieces of text become lines, and errors are separated from other text.
 
 use std::collections::VecDeque;
 
 use super::texts::{self, Normal};
 use super::{MAX_TEXT, Output};
 
-/// Says lines of this kind; long ones are cut.
+/// Sends lines of this kind. Long lines are cut.
 pub(super) fn say(kind: u8, text: &[u8], outputs: &mut VecDeque<Output>) {
     let empty = [text];
     let pieces: &mut dyn Iterator<Item = &[u8]> =
@@ -19,16 +19,16 @@ pub(super) fn say(kind: u8, text: &[u8], outputs: &mut VecDeque<Output>) {
     }
 }
 
-/// Texts of gdb that are not said yet.
+/// Texts of gdb that were not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Of the console stream, up to the end of a line.
+    /// Text of the console stream, up to the end of a line.
     console: Vec<u8>,
-    /// Of the console stream, an empty line that may be left out.
+    /// An empty line of the console stream waits, and may be left out.
     is_parted: bool,
-    /// Of the log, up to the answer that tells whether it is an error.
+    /// Text of the log, until the answer shows whether it is an error.
     log: Vec<u8>,
-    /// The program is being killed: that it died is told in our words.
+    /// The program is being killed: the driver reports its death in its own text.
     pub(super) killing: bool,
 }
 
@@ -69,14 +69,14 @@ impl Said {
         }
     }
 
-    /// Says the empty line that waits.
+    /// Sends the empty line that waits.
     fn part(&mut self, outputs: &mut VecDeque<Output>) {
         if std::mem::take(&mut self.is_parted) {
             say(b'~', b"", outputs);
         }
     }
 
-    /// Text of the log: kept while an answer may tell that it is an error.
+    /// Takes text of the log. It is kept while an answer may show that it is an error.
     pub(super) fn log(&mut self, text: &[u8], keep: bool, outputs: &mut VecDeque<Output>) {
         self.finish_console(outputs);
         self.log.extend(text);
@@ -85,7 +85,7 @@ impl Said {
         }
     }
 
-    /// An error.
+    /// Sends an error.
     pub(super) fn error(&mut self, message: &[u8], outputs: &mut VecDeque<Output>) {
         self.forget_error(message, outputs);
         for line in message.trim_ascii_end().split(|byte| *byte == b'\n') {
@@ -93,7 +93,7 @@ impl Said {
         }
     }
 
-    /// Says what there is but this error, which the log has told already as its last.
+    /// Sends the log without this error, which is the last text of the log.
     pub(super) fn forget_error(&mut self, message: &[u8], outputs: &mut VecDeque<Output>) {
         self.finish_console(outputs);
         let log = self.log.trim_ascii_end();
@@ -102,7 +102,7 @@ impl Said {
         self.release_log(b'~', outputs);
     }
 
-    /// Says the log as lines of this kind.
+    /// Sends the log as lines of this kind.
     pub(super) fn release_log(&mut self, kind: u8, outputs: &mut VecDeque<Output>) {
         let log = std::mem::take(&mut self.log);
         if !log.is_empty() {
@@ -119,13 +119,13 @@ impl Said {
         self.part(outputs);
     }
 
-    /// Everything is said: nothing waits for the end of its line.
+    /// Sends everything, including unfinished lines.
     pub(super) fn finish(&mut self, outputs: &mut VecDeque<Output>) {
         self.finish_console(outputs);
         self.release_log(b'~', outputs);
     }
 
-    /// Forgets what was not said.
+    /// Drops the text that was not sent.
     pub(super) fn clear(&mut self) {
         self.console.clear();
         self.is_parted = false;

@@ -7,10 +7,10 @@ fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-/// A driver and what its gdb would say.
+/// A driver, and the test's side of its gdb.
 struct Bench {
     driver: Driver,
-    /// Lines said, without newlines.
+    /// Lines that the driver sent, without newlines.
     said: Vec<String>,
     /// Commands to gdb, with their tokens.
     asked: Vec<String>,
@@ -28,7 +28,7 @@ impl Bench {
         Self { driver, said: vec![], asked: vec![], others: vec![] }
     }
 
-    /// One that has said its first mark.
+    /// A bench whose driver has sent its first mark.
     fn ready() -> Self {
         let mut bench = Self::new(None);
         bench.drain();
@@ -41,7 +41,7 @@ impl Bench {
         bench
     }
 
-    /// Its program runs and has stopped, by command 1.
+    /// A bench whose program was run by command 1 and has stopped.
     fn stopped() -> Self {
         let mut bench = Self::ready();
         bench.command("1 run run");
@@ -80,7 +80,7 @@ impl Bench {
         self.handle(Input::Gdb(format!("{line}\n").as_bytes()));
     }
 
-    /// Answers the last command that gdb was given.
+    /// Answers the last command that gdb received.
     fn answers(&mut self, record: &str) {
         let token = self.asked.last().unwrap().split('-').next().unwrap().to_owned();
         self.gdb(&format!("{token}{record}"));
@@ -105,7 +105,7 @@ impl Bench {
 }
 
 #[test]
-fn settings_are_silent_and_what_gdb_says_before_them_is_heard() {
+fn settings_are_silent_and_earlier_text_of_gdb_is_sent() {
     let mut bench = Bench::new(None);
     bench.drain();
     bench.gdb(r#"~"Reading symbols from ./t...\n""#);
@@ -122,7 +122,7 @@ fn settings_are_silent_and_what_gdb_says_before_them_is_heard() {
 }
 
 #[test]
-fn the_mark_of_a_stop_waits_for_all_that_belongs_to_it() {
+fn the_mark_of_a_stop_comes_after_all_text_of_the_stop() {
     let mut bench = Bench::ready();
     bench.command("1 run run");
     bench.runs();
@@ -188,7 +188,7 @@ fn an_interrupt_before_the_start_waits_for_it() {
 }
 
 #[test]
-fn what_runs_in_the_background_tells_its_stop_by_the_last_number() {
+fn a_stop_in_the_background_is_marked_with_the_last_serial() {
     let mut bench = Bench::ready();
     bench.command("1 cli run &");
     bench.runs();
@@ -202,7 +202,7 @@ fn what_runs_in_the_background_tells_its_stop_by_the_last_number() {
 }
 
 #[test]
-fn a_kill_while_it_runs_is_told_in_our_words() {
+fn a_kill_of_a_running_program_is_reported_in_the_drivers_text() {
     let mut bench = Bench::ready();
     bench.command("1 run run");
     bench.runs();
@@ -222,14 +222,14 @@ fn a_kill_while_it_runs_is_told_in_our_words() {
 const NO_PROCESS: &str = r#"Couldn't get registers: No such process."#;
 
 impl Bench {
-    /// gdb could not have the program go on, as it has said it would.
+    /// gdb fails to resume the program, although it has reported that the program runs.
     fn fails_to_go_on(&mut self, asked: usize) {
         let token = self.asked[asked].split('-').next().unwrap().to_owned();
         self.gdb(&format!(r#"&"{NO_PROCESS}\n""#));
         self.gdb(&format!(r#"{token}^error,msg="{NO_PROCESS}""#));
     }
 
-    /// One whose program has stopped and goes on by the last command asked.
+    /// A bench whose program has stopped and is resumed by the last command.
     fn going_on() -> Self {
         let mut bench = Self::ready();
         bench.command("1 run run");
@@ -261,7 +261,7 @@ fn a_kill_that_gdb_takes_for_an_error_is_done_by_gdb() {
 }
 
 #[test]
-fn an_end_that_is_told_after_all_makes_gdbs_own_kill_an_error_that_nobody_hears() {
+fn a_late_report_of_the_end_makes_gdbs_own_kill_fail_silently() {
     let mut bench = Bench::going_on();
     bench.command("3 kill");
     bench.fails_to_go_on(0);
@@ -276,7 +276,7 @@ fn an_end_that_is_told_after_all_makes_gdbs_own_kill_an_error_that_nobody_hears(
 }
 
 #[test]
-fn a_kill_whose_end_is_not_told_in_time_is_done_by_gdb() {
+fn a_kill_whose_end_is_not_reported_in_time_is_done_by_gdb() {
     let mut bench = Bench::going_on();
     bench.command("3 kill");
     assert_eq!(bench.driver.poll_timeout(), Some(at(0) + DIES));
@@ -291,7 +291,7 @@ fn a_kill_whose_end_is_not_told_in_time_is_done_by_gdb() {
 }
 
 #[test]
-fn a_kill_of_what_has_just_stopped_is_done_by_gdb() {
+fn a_kill_of_a_program_that_has_just_stopped_is_done_by_gdb() {
     let mut bench = Bench::going_on();
     bench.command("3 kill");
     bench.gdb(r#"*stopped,reason="breakpoint-hit""#);
@@ -301,7 +301,7 @@ fn a_kill_of_what_has_just_stopped_is_done_by_gdb() {
 }
 
 #[test]
-fn a_program_that_cannot_go_on_is_where_gdb_takes_it_to_be() {
+fn a_program_that_cannot_be_resumed_has_the_state_that_gdb_reports() {
     let mut bench = Bench::going_on();
     bench.command("3 interrupt");
     bench.fails_to_go_on(0);
@@ -313,7 +313,7 @@ fn a_program_that_cannot_go_on_is_where_gdb_takes_it_to_be() {
     assert_eq!(said[0], format!("~{NO_PROCESS}"));
     assert!(said[1].starts_with("!gdb could not"));
     assert_eq!(said[2..], ["=2 stopped f t.c:6 ?", "=3 stopped f t.c:6 ?"]);
-    // Another that does, all the same.
+    // Another program can be resumed nevertheless.
     bench.command("4 cli continue");
     let asked = bench.asked.len() - 1;
     bench.answers("^running");
@@ -325,7 +325,7 @@ fn a_program_that_cannot_go_on_is_where_gdb_takes_it_to_be() {
 }
 
 #[test]
-fn the_signal_of_an_interrupt_is_not_for_the_program() {
+fn the_signal_of_an_interrupt_is_not_delivered_to_the_program() {
     let mut bench = Bench::going_on();
     bench.command("3 interrupt");
     bench.gdb(r#"*stopped,reason="signal-received",signal-name="SIGSTOP""#);
@@ -337,7 +337,7 @@ fn the_signal_of_an_interrupt_is_not_for_the_program() {
 }
 
 #[test]
-fn an_error_is_told_once_and_an_answer_behind_text_is_found() {
+fn an_error_is_reported_once_and_an_answer_after_text_is_found() {
     let mut bench = Bench::ready();
     bench.command("1 cli bogus");
     bench.gdb(r#"&"warning: w\n""#);
@@ -371,7 +371,7 @@ fn more_input_that_gdb_asks_for_ends_at_once() {
 }
 
 #[test]
-fn stacks_are_told_from_the_outermost_frame_of_each_thread() {
+fn stacks_begin_with_the_outermost_frame_of_each_thread() {
     let mut bench = Bench::stopped();
     bench.command("2 stacks");
     bench.answers(r#"^done,threads=[{id="2"},{id="1"}],current-thread-id="1""#);
@@ -411,7 +411,7 @@ fn a_thread_that_gdb_cannot_read_is_named_among_the_stacks_of_the_others() {
 }
 
 #[test]
-fn output_is_told_by_lines_and_by_what_stands_still_of_one() {
+fn output_is_sent_in_lines_and_in_pieces_of_lines_that_pause() {
     let mut bench = Bench::ready();
     bench.handle(Input::Program(b"a\r\nname? "));
     assert_eq!(bench.take(), [">a"]);
@@ -431,7 +431,7 @@ fn output_is_told_by_lines_and_by_what_stands_still_of_one() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_to_be_read_is_one() {
+fn an_answer_that_is_too_long_to_be_read_is_still_an_answer() {
     let mut bench = Bench::ready();
     let long = "x".repeat(2 * MAX_LINE);
     let many = "{name=\"x\"},".repeat(70_000);
@@ -452,7 +452,7 @@ fn an_answer_that_is_too_long_to_be_read_is_one() {
 }
 
 #[test]
-fn a_stop_that_is_too_long_to_be_read_is_one_at_a_place_that_is_not_known() {
+fn a_stop_that_is_too_long_to_be_read_is_a_stop_at_an_unknown_place() {
     let mut bench = Bench::ready();
     bench.command("1 run run");
     bench.runs();
@@ -464,7 +464,7 @@ fn a_stop_that_is_too_long_to_be_read_is_one_at_a_place_that_is_not_known() {
 }
 
 #[test]
-fn the_end_of_gdb_answers_everything() {
+fn the_end_of_gdb_answers_every_command() {
     let mut bench = Bench::ready();
     bench.command("1 cli print 1");
     bench.command("2 cli print 2");
@@ -480,7 +480,7 @@ fn the_end_of_gdb_answers_everything() {
 }
 
 #[test]
-fn a_gdb_that_does_not_leave_is_killed() {
+fn a_gdb_that_does_not_exit_in_time_is_killed() {
     let mut bench = Bench::ready();
     bench.command("1 run run");
     bench.runs();
@@ -497,7 +497,7 @@ fn a_gdb_that_does_not_leave_is_killed() {
 }
 
 #[test]
-fn an_attached_process_is_let_go_when_it_has_stopped() {
+fn an_attached_process_is_detached_when_it_has_stopped() {
     let mut bench = Bench::new(Some(77));
     bench.drain();
     for command in bench.asked.clone() {
@@ -532,7 +532,7 @@ fn an_empty_line_is_left_out_before_a_stop_and_nowhere_else() {
 }
 
 #[test]
-fn texts_do_not_tell_what_differs_between_ranks() {
+fn texts_do_not_contain_differences_between_ranks() {
     let same = |line: &str| normal(line.as_bytes()) == Normal::Same;
     let instead = |line: &str| match normal(line.as_bytes()) {
         Normal::Instead(text) => String::from_utf8(text).unwrap(),
@@ -574,7 +574,7 @@ fn texts_do_not_tell_what_differs_between_ranks() {
     }
 }
 
-/// Lines that gdb may say at any time.
+/// Lines that gdb may send at any time.
 fn records() -> impl Strategy<Value = String> {
     let token = 1_u32..40;
     let class = prop::sample::select(vec!["done", "running", "error,msg=\"no\""]);
@@ -606,8 +606,8 @@ fn words() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// Whatever gdb says: at its end each command has had exactly one mark of its own, before or with
-    /// which later ones may repeat the state.
+    /// With any text of gdb: in the end each command has had exactly one mark of its own. Before or
+    /// together with that mark, later marks may repeat the state.
     #[test]
     fn every_command_is_answered(
         script in prop::collection::vec(prop_oneof![records().prop_map(Ok), words().prop_map(Err)], 0..60),

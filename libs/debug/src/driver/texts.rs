@@ -1,6 +1,6 @@
-//! gdb's texts without what differs between ranks that do the same.
+//! gdb's texts without the differences between ranks that do the same.
 
-/// What is said in the place of a line.
+/// The replacement of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Normal {
     Same,
@@ -8,16 +8,16 @@ pub(super) enum Normal {
     Nothing,
 }
 
-/// Beginnings of lines that tell of processes and threads by their numbers, and of nothing else.
+/// Beginnings of lines that contain only numbers of processes and threads.
 const NUMBERS_ALONE: [&[u8]; 5] =
     [b"[Detaching ", b"[Attaching after ", b"[New Thread ", b"[New LWP ", b"[New inferior "];
 
-/// Lines that tell of gdb's own means, whenever a program that has threads starts.
+/// Lines about gdb's own libraries, printed whenever a program with threads starts.
 const NOISE: [&[u8]; 2] =
     [b"[Thread debugging using libthread_db enabled]", b"Using host libthread_db library "];
 
-/// Beginnings of lines before which gdb leaves one empty, to part them from what the program writes on the same
-/// terminal. Here each line has its label.
+/// Beginnings of lines before which gdb prints an empty line, to separate them from the program's
+/// output on the same terminal. Here each line has its label.
 const PARTED: [&[u8]; 9] = [
     b"Breakpoint ",
     b"Catchpoint ",
@@ -30,12 +30,12 @@ const PARTED: [&[u8]; 9] = [
     b"Watchpoint ",
 ];
 
-/// Whether an empty line before this one is left out.
+/// Whether an empty line before this line is left out.
 pub(super) fn is_parted(line: &[u8]) -> bool {
     PARTED.iter().any(|begin| line.starts_with(begin))
 }
 
-/// What gdb says when the program has died by SIGKILL.
+/// Whether gdb reports here that SIGKILL ended the program.
 pub(super) fn is_of_a_kill(line: &[u8]) -> bool {
     line.is_empty()
         || line.starts_with(b"Program terminated with signal SIGKILL")
@@ -68,8 +68,8 @@ fn is_end_of_thread(line: &[u8]) -> bool {
     (line.starts_with(b"[Thread ") || line.starts_with(b"[LWP ")) && line.ends_with(b" exited]")
 }
 
-/// `Thread 1 "t" hit Breakpoint 1, …` and its like, as of a program that has no other thread: libraries start some
-/// that the user knows nothing of.
+/// `Thread 1 "t" hit Breakpoint 1, …` and similar lines, written as for a program without other
+/// threads. Libraries start threads that the user does not know.
 fn of_first_thread(line: &[u8]) -> Option<Vec<u8>> {
     let named = line.strip_prefix(b"Thread 1 \"")?;
     let behind = |end: &[u8]| memchr::memmem::find(named, end).map(|at| &named[at + 2..]);
@@ -80,7 +80,7 @@ fn of_first_thread(line: &[u8]) -> Option<Vec<u8>> {
     Some([b"Program ", what].concat())
 }
 
-/// `[Inferior 1 (process 12) exited with code 03]`, the code octal.
+/// `[Inferior 1 (process 12) exited with code 03]`; the code is octal.
 fn end_of_program(line: &[u8]) -> Option<Vec<u8>> {
     let inside = line.strip_prefix(b"[Inferior ")?.strip_suffix(b"]")?;
     let at = memchr::memmem::find(inside, b") ")?;
@@ -93,7 +93,7 @@ fn end_of_program(line: &[u8]) -> Option<Vec<u8>> {
     Some([b"[program ", &what[..], b"]"].concat())
 }
 
-/// A number as gdb writes exit codes.
+/// A number in the octal form in which gdb writes exit codes.
 pub(super) fn octal(digits: &[u8]) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
 }
@@ -111,7 +111,7 @@ fn without_process(line: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Takes out each ` (LWP 12)`; `None` when there is none.
+/// Removes each ` (LWP 12)`; `None` if there is none.
 fn without_lwp(line: &[u8]) -> Option<Vec<u8>> {
     const OPEN: &[u8] = b" (LWP ";
     let mut text = Vec::new();

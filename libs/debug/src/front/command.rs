@@ -1,30 +1,30 @@
-//! What a line that the user typed asks for, as far as that is more than passing it to gdb.
+//! The meaning of a typed line, as far as the front has to know it.
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
-    /// Nothing: on a terminal the last one once more.
+    /// An empty line: on a terminal it repeats the last command.
     Empty,
-    /// Who is addressed from now on.
+    /// Selects the ranks that are addressed from now on.
     Address(&'a str),
-    /// `z ?`: who does what.
+    /// `z ?`: shows the state of all ranks.
     Who,
-    /// `help z`: what these mean.
+    /// `help z`: explains these commands.
     HelpOnAddress,
     /// End of the session.
     Quit,
     /// Starts the program.
     Run,
-    /// Kills it.
+    /// Kills the program.
     Kill,
-    /// Begins a block of lines, which goes on up to `end`.
+    /// Begins a block of lines that ends with `end`.
     Block(&'a str),
-    /// Anything else.
+    /// Any other line.
     Gdb,
 }
 
 impl<'a> Command<'a> {
-    /// What `line` asks for, without spaces around it.
+    /// The meaning of `line`, which has no spaces around it.
     pub(super) fn of(line: &'a str) -> Self {
         let (word, rest) = match line.find(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
             Some(at) => (&line[..at], line[at..].trim()),
@@ -53,26 +53,26 @@ impl<'a> Command<'a> {
 }
 
 impl Command<'_> {
-    /// Whether it is about who is addressed, which no debugger knows.
+    /// Whether the command concerns the addressed ranks, and is therefore not sent to a debugger.
     pub(super) const fn is_for_us(self) -> bool {
         matches!(self, Self::Address(_) | Self::Who | Self::HelpOnAddress)
     }
 }
 
-/// What `help z` prints.
+/// The text of `help z`.
 pub(super) const HELP_ON_ADDRESS: &str = "\
 z         address all ranks: what is typed goes to all of them
 z RANKS   address these ranks alone, like z 0 or z 1-2,5
 z ?       show who is addressed, who runs, and who is stopped where
 ";
 
-/// What an empty line after `line` asks for, as gdb has it: to go on in the same way.
+/// The command that an empty line after `line` stands for, as in gdb: it continues in the same way.
 pub(super) fn repeated(line: &str) -> Option<&str> {
     let word = line.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     match word {
         "n" | "next" | "s" | "step" | "ni" | "nexti" | "si" | "stepi" | "c" | "continue" | "fg"
         | "u" | "until" | "fin" | "finish" | "up" | "down" | "p" | "print" => Some(line),
-        // These show what comes behind.
+        // Repeated without their arguments, these show the text that follows.
         "l" | "list" | "x" => Some(word),
         _ => None,
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_gdbs_alone_is_told_apart() {
+    fn only_commands_that_concern_the_front_are_distinguished() {
         for (line, command) in [
             ("", Command::Empty),
             ("z", Command::Address("")),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_goes_on_and_starts_nothing_again() {
+    fn an_empty_line_continues_the_last_command_and_never_restarts_a_program() {
         assert_eq!(repeated("next 3"), Some("next 3"));
         assert_eq!(repeated("list 10,20"), Some("list"));
         assert_eq!(repeated("x/4x $sp"), Some("x"));

@@ -1,11 +1,11 @@
-//! Labels in front of lines, and where the cursor is.
+//! Labels before lines, and the position of the cursor.
 
 use mpd_wire::RankSet;
 
-/// Puts together what is shown.
+/// Composes the text that is shown.
 #[derive(Debug, Default)]
 pub(super) struct Display {
-    /// Who wrote the unfinished line in which the cursor is.
+    /// The ranks that wrote the unfinished line in which the cursor is.
     unfinished: Option<RankSet>,
 }
 
@@ -19,7 +19,7 @@ impl Display {
         out
     }
 
-    /// A line of the program of these ranks: goes on where they left off.
+    /// A line of the program of these ranks. It continues their unfinished line.
     pub(super) fn program(&mut self, ranks: &RankSet, text: &[u8]) -> Vec<u8> {
         let mut out = self.begin(ranks);
         out.extend_from_slice(text);
@@ -28,7 +28,7 @@ impl Display {
         out
     }
 
-    /// A piece of one. It is not left unfinished where `alone`: a prompt follows.
+    /// A piece of a line. It is not left unfinished if `alone`: a prompt follows.
     pub(super) fn piece(&mut self, ranks: &RankSet, text: &[u8], alone: bool) -> Vec<u8> {
         let mut out = self.begin(ranks);
         out.extend_from_slice(text);
@@ -39,7 +39,7 @@ impl Display {
         out
     }
 
-    /// A line that is not of debugged ranks.
+    /// A line that does not come from debugged ranks.
     pub(super) fn plain(&mut self, text: &[u8]) -> Vec<u8> {
         let mut out = self.fresh();
         out.extend_from_slice(text);
@@ -47,7 +47,7 @@ impl Display {
         out
     }
 
-    /// What brings the cursor to the start of a line.
+    /// The text that brings the cursor to the start of a line.
     pub(super) fn fresh(&mut self) -> Vec<u8> {
         self.unfinished.take().map(|_| b'\n').into_iter().collect()
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_continued_by_its_own_ranks_alone() {
+    fn only_its_own_ranks_continue_a_piece() {
         let ranks = |text: &str| -> RankSet { text.parse().unwrap() };
         let (mut display, mut out) = (Display::default(), Vec::new());
         out.extend(display.piece(&ranks("0-2"), b"name? ", false));

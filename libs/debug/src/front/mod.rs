@@ -1,19 +1,19 @@
-//! The front of a parallel debugger: what the user types goes to the debuggers of the addressed ranks, and
-//! what they say is shown with their ranks in front. Whether the prompt is wanted is not guessed from
-//! text: each debugger marks the end of each answer.
+//! The front of a parallel debugger. The user's commands go to the debuggers of the addressed
+//! ranks, and their lines are shown with their ranks before them. The front does not guess from
+//! text when the prompt is due: each debugger marks the end of each answer.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `said` | lines of the job |
-//! | `ranks` | how far each debugger is |
-//! | `command` | what a typed line asks for |
-//! | `script` | commands that come before the user's |
+//! | `ranks` | the state of each debugger |
+//! | `command` | the meaning of a typed line |
+//! | `script` | commands that are executed before the user's |
 //! | `display` | labels |
-//! | `restart` | all ranks start again, together |
+//! | `restart` | the common restart of all ranks |
 //! | `user` | lines, ^C and the end of the user's input |
 //!
-//! Nothing here waits: [`Front`] is driven like the other machines, by `handle`, `handle_timeout`,
-//! `poll_output` and `poll_timeout`.
+//! No function here waits. The owner drives [`Front`] like the other machines, by `handle`,
+//! `handle_timeout`, `poll_output` and `poll_timeout`.
 
 mod command;
 mod display;
@@ -36,22 +36,22 @@ use ranks::Ranks;
 pub use said::{Mark, Said, State, What};
 pub use script::Script;
 
-/// How long some addressed ranks may be ready and others run before the user is told what can be done.
+/// If some addressed ranks are ready and others run for this time, the user gets a hint.
 pub const HINT_AFTER: Duration = Duration::from_secs(1);
 
-/// A second ^C this soon after the first means the job.
+/// A second ^C within this time after the first ends the job.
 pub const TWICE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long completions are waited for.
+/// The time for which the front waits for completions.
 pub const COMPLETE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the job may take to end after `quit`; then it is killed.
+/// The time in which the job must end after `quit`. After it the job is killed.
 pub const QUIT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Most completions that are shown.
 const MAX_COMPLETIONS: usize = 2000;
 
-/// Most bytes of a command: beside them a line has a serial number and a word.
+/// Most bytes of a command: its line also has a serial number and a word.
 const MAX_TYPED: usize = MAX_DEBUG_LINE - 32;
 
 /// Most lines that wait for the prompt.
@@ -60,82 +60,83 @@ const MAX_AHEAD: usize = 1000;
 /// Most groups of ranks that `z ?` shows.
 const MAX_GROUPS: usize = 200;
 
-/// What happened.
+/// An input of the front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// The user typed a line; it is without its newline.
+    /// The user typed a line; the newline is removed.
     Line(&'a str),
-    /// There is no more input of the user, or on a terminal its ^D.
+    /// The user's input has ended, or the user typed ^D on a terminal.
     EndOfInput,
     /// ^C.
     Interrupt,
-    /// The user wants to know how this text could go on: [`Output::Completions`].
+    /// The user asks for completions of this text: answered by [`Output::Completions`].
     Complete(&'a str),
     /// A line of the job, without its newline.
     Said(&'a [u8]),
-    /// What [`Output::Restart`] asked for is done.
+    /// The action of [`Output::Restart`] is done.
     Restarted,
-    /// The job is over, for whatever reason.
+    /// The job is over, for any reason.
     JobEnded,
 }
 
-/// What is to be done.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Show these bytes as they are.
     Print(Vec<u8>),
-    /// The same, of what was refused: on standard error, where that is not the terminal.
+    /// The same for a refusal: print it to standard error if that is not the terminal.
     Complain(Vec<u8>),
-    /// A line for the user that is not of the job: without the program's name in front.
+    /// A line for the user that does not come from the job, to be shown without the program's name.
     Note(String),
     /// Show the prompt, and read a line.
     Prompt,
-    /// The prompt is not wanted any more.
+    /// The prompt is no longer wanted.
     NoPrompt,
-    /// Ask the user: the next [`Input::Line`] is the answer. Without a newline behind it.
+    /// Ask the user: the next [`Input::Line`] is the answer. The text has no newline after it.
     Ask(String),
-    /// How the text of [`Input::Complete`] could go on, or begin again: whole lines.
+    /// The completions of the text of [`Input::Complete`], as whole lines.
     Completions(Vec<String>),
-    /// This line is for the debuggers of these ranks.
+    /// Send this line to the debuggers of these ranks.
     Send {
-        /// Whose: by the debuggers' own numbers.
+        /// The ranks, by the debuggers' own numbers.
         ranks: RankSet,
-        /// What.
+        /// The line.
         line: String,
     },
-    /// The programs are killed: begin anew what they share.
+    /// The programs were killed: renew the data that they share.
     Restart,
     /// End the job at once.
     Kill,
 }
 
-/// How the front is used.
+/// Settings of the front.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The ranks, and what they are called.
+    /// The numbers of the ranks.
     pub numbers: Numbers,
-    /// The programs ran before, and go on behind the session.
+    /// Whether the programs ran before, and continue after the session.
     pub attached: bool,
-    /// Whether a person types: then lines are the program's while it runs, and empty ones repeat the last command.
+    /// Whether a user types. If so, lines belong to the program while it runs, and empty lines
+    /// repeat the last command.
     pub terminal: bool,
-    /// Whether the session ends behind the script.
+    /// Whether the session ends after the script.
     pub batch: bool,
-    /// What is done before the user's own commands.
+    /// The commands before the user's own.
     pub script: Script,
 }
 
-/// Between the user and the job.
+/// The phase of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The usual one.
+    /// The usual phase.
     Session,
-    /// All programs are killed, to be started again.
+    /// All programs are being killed for a restart.
     Killing,
-    /// What they share is made anew.
+    /// The data that they share are being renewed.
     Renewing,
     /// The debuggers were told to end.
     Leaving,
-    /// Everything is told to end.
+    /// The job was told to end.
     Dying,
     /// The job is over.
     Over,
@@ -149,7 +150,7 @@ struct Completing {
     until: Time,
 }
 
-/// The machine. See the module.
+/// The machine. The module's documentation describes it.
 #[derive(Debug)]
 pub struct Front {
     settings: Settings,
@@ -160,21 +161,21 @@ pub struct Front {
     display: Display,
     /// The prompt is shown.
     prompted: bool,
-    /// The user was asked something.
+    /// The user was asked a question.
     asking: bool,
     /// Lines that wait for the prompt.
     ahead: VecDeque<String>,
-    /// The user's input ends behind them.
+    /// The user's input ends after these lines.
     ended: bool,
-    /// What an empty line means.
+    /// The meaning of an empty line.
     last: Option<String>,
     /// The command that starts all programs again.
     again: String,
     interrupted: Option<Time>,
-    /// Since when some are ready and others are not, unless that was said already.
+    /// The time since which some ranks are ready and others are not, unless the hint was given.
     mixed: Option<Time>,
     hinted: bool,
-    /// It was said where programs stood that ran before.
+    /// The stops of programs that ran before were shown.
     has_shown_where: bool,
     completing: Option<Completing>,
     left: Option<Time>,
@@ -182,7 +183,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// A session whose debuggers are about to start.
+    /// A session whose debuggers will start next.
     pub fn new(settings: Settings) -> Self {
         Self {
             phase: Phase::Session,
@@ -225,7 +226,7 @@ impl Front {
         self.settle(now);
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.poll_timeout().is_none_or(|at| at > now) {
@@ -244,7 +245,7 @@ impl Front {
         }
     }
 
-    /// When [`Front::handle_timeout`] is due.
+    /// The time at which [`Front::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.phase == Phase::Over {
             return None;
@@ -255,17 +256,18 @@ impl Front {
         [hint, completing, quit].into_iter().flatten().min()
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Whether a line would be taken at once. Lines that nobody types had better wait until then.
+    /// Whether a line would be executed at once. Lines from a file or pipe should wait until then.
     pub const fn takes_lines(&self) -> bool {
         self.prompted || self.asking
     }
 
-    /// Our exit code, if the user or the script has ended the session: then that of the job means nothing.
+    /// The exit code, if the user or the script has ended the session. Then the job's exit code
+    /// does not count.
     pub fn exit_code(&self) -> Option<u8> {
         let has_failed = self.settings.batch && self.settings.script.has_failed();
         self.left.is_some().then(|| u8::from(has_failed))
@@ -319,7 +321,7 @@ impl Front {
     }
 
     fn job_ended(&mut self) {
-        // One that did not begin has told why.
+        // A job that did not begin has already given the reason.
         if self.left.is_none() && self.phase != Phase::Dying && self.ranks.have_begun() {
             self.note("the job has ended".into());
         }
@@ -340,7 +342,7 @@ impl Front {
             return self.outputs.push_back(Output::Completions(Vec::new()));
         };
         let ranks: RankSet = [lowest].into_iter().collect();
-        // Its mark is not waited for: the prompt stays.
+        // The front does not wait for the mark: the prompt stays.
         let serial = self.tell(&ranks, "complete", text);
         let until = now + COMPLETE_WITHIN;
         self.completing = Some(Completing { serial, ranks, found: Vec::new(), until });
@@ -358,7 +360,7 @@ impl Front {
         self.outputs.push_back(Output::Completions(found));
     }
 
-    // ----- what both have in common -----
+    // ----- used by both -----
 
     /// Sends a line without expecting a mark. Returns its serial number.
     fn tell(&mut self, ranks: &RankSet, word: &str, text: &str) -> u32 {
@@ -370,7 +372,8 @@ impl Front {
         self.serial
     }
 
-    /// Sends a command, which is answered by a mark, to those that still have a debugger.
+    /// Sends a command, which is answered by a mark, to those of the ranks that still have a
+    /// debugger.
     fn ask(&mut self, ranks: &RankSet, word: &str, text: &str) {
         let ranks = self.ranks.live(ranks);
         if !ranks.is_empty() {
@@ -394,7 +397,7 @@ impl Front {
         self.outputs.push_back(Output::Kill);
     }
 
-    /// What comes next, now that something has changed.
+    /// Takes the next step after a change.
     fn settle(&mut self, now: Time) {
         self.go_on_restarting();
         while self.phase == Phase::Session

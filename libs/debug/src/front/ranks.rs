@@ -1,4 +1,4 @@
-//! How far each rank's debugger is: what it was asked last, and what it answered.
+//! The state of each rank's debugger: its last command, and its last answer.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use mpd_wire::{Rank, RankSet};
 struct Course {
     /// Serial of the last command that is answered by a mark.
     asked: u32,
-    /// That of the last mark; none before the debugger's first word.
+    /// Serial of the last mark; `None` before the debugger's first mark.
     answered: Option<u32>,
     state: State,
-    /// Its program was started since the job began or was started again.
+    /// Its program was started since the job began, or since the last restart.
     ran: bool,
 }
 
@@ -44,66 +44,66 @@ impl Ranks {
         }
     }
 
-    /// Those of `ranks` for which `is_so` holds. `ranks` are of this job.
+    /// Those of `ranks` for which `is_so` is true. `ranks` belong to this job.
     fn filter(&self, ranks: &RankSet, is_so: impl Fn(&Course) -> bool) -> RankSet {
         ranks.ranks().filter(|rank| self.0.get(rank).is_some_and(&is_so)).collect()
     }
 
-    /// Those whose debugger has not ended.
+    /// The ranks whose debugger has not ended.
     pub(super) fn live(&self, ranks: &RankSet) -> RankSet {
         self.filter(ranks, Course::is_live)
     }
 
-    /// Those that have answered everything, in whatever state.
+    /// The ranks that have answered everything, with the program in any state.
     pub(super) fn ready(&self, ranks: &RankSet) -> RankSet {
         self.filter(ranks, |course| course.is_live() && course.is_ready())
     }
 
-    /// Those that have not answered their last command.
+    /// The ranks that have not answered their last command.
     pub(super) fn busy(&self, ranks: &RankSet) -> RankSet {
         self.filter(ranks, |course| {
             course.is_live() && course.answered.is_some() && !course.is_ready()
         })
     }
 
-    /// Those whose programs run, as far as that is known: in the background, or because of a command.
+    /// The ranks whose programs run, as far as known: in the background, or because of a command.
     pub(super) fn running(&self, ranks: &RankSet) -> RankSet {
         let runs = |course: &Course| !course.is_ready() || course.state == State::Running;
         self.filter(ranks, |course| course.is_live() && course.answered.is_some() && runs(course))
     }
 
-    /// Whether none of them is waited for.
+    /// Whether no answer of these ranks is missing.
     pub(super) fn are_ready(&self, ranks: &RankSet) -> bool {
         let is_waited_for = |course: &Course| !course.is_ready() && course.is_live();
         self.filter(ranks, is_waited_for).is_empty()
     }
 
-    /// Whether one of the debuggers was heard.
+    /// Whether one of the debuggers has sent a mark.
     pub(super) fn have_begun(&self) -> bool {
         self.0.iter().any(|(_, course)| course.answered.is_some())
     }
 
-    /// Whether the program of one of them was started.
+    /// Whether the program of one of these ranks was started.
     pub(super) fn have_run(&self, ranks: &RankSet) -> bool {
         !self.filter(ranks, |course| course.ran).is_empty()
     }
 
-    /// A command with this serial goes to them.
+    /// A command with this serial goes to these ranks.
     pub(super) fn ask(&mut self, ranks: &RankSet, serial: u32) {
         self.each(ranks, |course| course.asked = serial);
     }
 
-    /// Their programs are started.
+    /// The programs of these ranks are started.
     pub(super) fn start(&mut self, ranks: &RankSet) {
         self.each(ranks, |course| course.ran = true);
     }
 
-    /// No program was started any more.
+    /// All programs count as not started.
     pub(super) fn renew(&mut self) {
         self.0.values_mut().for_each(|course| course.ran = false);
     }
 
-    /// They have answered; returns those whose debugger has just ended.
+    /// Takes a mark of these ranks. Returns those whose debugger has just ended.
     pub(super) fn answer(&mut self, ranks: &RankSet, mark: &Mark) -> RankSet {
         let ended = match mark.state {
             State::Ended => self.live(ranks),
@@ -112,13 +112,13 @@ impl Ranks {
         self.each(ranks, |course| {
             course.answered = Some(mark.serial.max(course.answered.unwrap_or(0)));
             course.state = mark.state.clone();
-            // However it was started: by a script of gdb, too.
+            // The program may also have been started by a script of gdb.
             course.ran |= !matches!(mark.state, State::Idle | State::Ended);
         });
         ended
     }
 
-    /// Who does what, the lowest ranks first.
+    /// The ranks in groups of equal state, the lowest ranks first.
     pub(super) fn groups(&self) -> Vec<(RankSet, String)> {
         let mut groups: BTreeMap<(bool, &State), Vec<(u32, u32)>> = BTreeMap::new();
         for (Rank(rank), course) in &self.0 {

@@ -1,14 +1,14 @@
-//! Starting the programs: these ranks for the first time, or all of them again.
+//! Starting the programs: some ranks for the first time, or all of them again.
 //!
-//! What ranks have exchanged at their start is worth nothing to a program that is started again, so a
-//! second start is one of the whole job: all programs are killed, what they share is made anew, and all
-//! are started by the same command.
+//! A program that is started again cannot use the data that the ranks exchanged at their first
+//! start. A second start therefore restarts the whole job. All programs are killed, their shared
+//! data is renewed, and all are started by the same command.
 
 use super::{Front, Phase};
 use mpd_wire::RankSet;
 
 impl Front {
-    /// Carries out `run` and its like.
+    /// Executes `run` and similar commands.
     pub(super) fn run(&mut self, text: &str) {
         if self.settings.attached {
             let why = "programs of a job that is attached to cannot be started again here: start it with mpirun -d";
@@ -25,7 +25,7 @@ impl Front {
         self.ask(&self.everybody(), "kill", "");
     }
 
-    /// When all programs are killed, the next step is due.
+    /// Takes the next step when all programs are killed.
     pub(super) fn go_on_restarting(&mut self) {
         if self.phase == Phase::Killing && self.ranks.are_ready(&self.everybody()) {
             self.phase = Phase::Renewing;
@@ -33,7 +33,7 @@ impl Front {
         }
     }
 
-    /// All can start.
+    /// All programs can start.
     pub(super) fn restarted(&mut self) {
         if self.phase != Phase::Renewing {
             return;

@@ -1,4 +1,4 @@
-//! What the debuggers of ranks said: `RANKS:LINE`, where the first byte of LINE tells what it is.
+//! Lines of the ranks' debuggers: `RANKS:LINE`, where the first byte of LINE gives its kind.
 
 use std::fmt;
 use std::rc::Rc;
@@ -9,52 +9,52 @@ use mpd_wire::RankSet;
 /// One line of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said<'a> {
-    /// Who said it.
+    /// The ranks that sent it.
     pub ranks: RankSet,
-    /// What.
+    /// The content.
     pub what: What<'a>,
 }
 
-/// What a line is.
+/// The kinds of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What<'a> {
     /// `>`: a line of the program's output.
     Program(&'a [u8]),
     /// `+`: a piece of one that has not ended.
     Piece(&'a [u8]),
-    /// `~`: the debugger's words.
+    /// `~`: text of the debugger.
     Text(&'a [u8]),
-    /// `#`: where a thread of the program stands.
+    /// `#`: the stack of a thread of the program.
     Stack(&'a [u8]),
-    /// `!`: it refuses.
+    /// `!`: a refusal.
     Refusal(&'a [u8]),
     /// `?`: a completion.
     Completion(&'a [u8]),
     /// `=`: a command is answered.
     Mark(Mark),
-    /// None of them: it comes from somebody else, and is shown as it is.
+    /// No such line: it does not come from a debugger, and is shown as it is.
     Foreign(&'a [u8]),
 }
 
 /// The end of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The last command that was taken.
+    /// The last command that was accepted.
     pub serial: u32,
-    /// What became of the program.
+    /// The state of the program.
     pub state: State,
 }
 
-/// What the program of a rank does.
+/// The state of a rank's program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// It was not started, or was killed.
     Idle,
-    /// It is stopped: where and why.
+    /// It is stopped; the text gives place and reason.
     Stopped(Rc<str>),
-    /// It has exited: with which code.
+    /// It has exited; the text gives the code.
     Exited(Rc<str>),
-    /// A signal has killed it: which.
+    /// A signal has killed it; the text gives the signal.
     Died(Rc<str>),
     /// It runs, and the debugger takes commands.
     Running,
@@ -78,7 +78,7 @@ impl State {
 }
 
 impl fmt::Display for State {
-    /// As people are told, behind the ranks.
+    /// The text for the user that follows the ranks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Idle => f.write_str("not started"),
@@ -92,7 +92,7 @@ impl fmt::Display for State {
     }
 }
 
-/// `FUNC FILE:LINE REASON`, where `?` is what is not known.
+/// `FUNC FILE:LINE REASON`, with `?` for unknown parts.
 fn stopped(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
     let mut words = detail.splitn(3, ' ');
     let mut word = || words.next().filter(|word| !matches!(*word, "" | "?"));
@@ -107,8 +107,8 @@ fn stopped(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
 }
 
 impl<'a> Said<'a> {
-    /// Reads a line without its newline; `numbers` are those of the ranks that are debugged, of which there are
-    /// others in what is read. Spawned ranks are not, and what they write is foreign.
+    /// Reads a line without its newline. `numbers` are those of the debugged ranks, and the result
+    /// uses them. Spawned ranks are not debugged, and their lines are foreign.
     pub fn parse(line: &'a [u8], numbers: &Numbers) -> Self {
         Self::understand(line, numbers)
             .unwrap_or_else(|| Self { ranks: RankSet::none(), what: What::Foreign(line) })
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_byte_tells_what_a_line_is() {
+    fn the_first_byte_gives_the_kind_of_a_line() {
         let what = |line: &'static str| Said::parse(line.as_bytes(), &Numbers::of_job(6)).what;
         assert_eq!(what("0-2,5: >out"), What::Program(b"out"));
         assert_eq!(what("0-2,5:~"), What::Text(b""));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_debugger_wrote_is_foreign() {
+    fn a_line_that_no_debugger_wrote_is_foreign() {
         for line in
             ["", "text", "0: ", "0: text", "6: >spawned", "0: =x idle", "0: =1 asleep", "none: >a"]
         {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_in_words() {
+    fn states_have_texts_for_the_user() {
         let told = |text| State::parse(text).unwrap().to_string();
         assert_eq!(
             told("stopped work t.c:3 breakpoint-hit"),

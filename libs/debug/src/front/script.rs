@@ -1,24 +1,24 @@
-//! Commands that come before the user's own: files of them, and single ones.
+//! Commands before the user's own: files of commands, and single ones.
 
 use std::collections::VecDeque;
 
 /// Most commands of all files together.
 const MAX_COMMANDS: usize = 65_536;
 
-/// Where a command stands.
+/// The position of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which of the files.
+    /// The index of its file.
     file: usize,
     line: u32,
 }
 
-/// What is to be done first.
+/// The commands to execute first.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     files: Vec<String>,
     commands: VecDeque<(Option<Place>, String)>,
-    /// Where the command stands that is being carried out, if one of these is.
+    /// The command in progress, if it is one of these, and its position if it has one.
     current: Option<Option<Place>>,
     refused: bool,
     /// One of the commands was refused.
@@ -31,10 +31,10 @@ impl Script {
         self.commands.push_back((None, command.trim().to_owned()));
     }
 
-    /// Adds the commands of a file: one in a line, without empty lines and comments (`#`).
+    /// Adds the commands of a file: one per line, without empty lines and comments (`#`).
     ///
     /// # Errors
-    /// There are more than anybody has written.
+    /// There are more commands than the limit.
     pub fn add_file(&mut self, name: &str, text: &str) -> Result<(), String> {
         let file = self.files.len();
         self.files.push(name.to_owned());
@@ -50,8 +50,8 @@ impl Script {
         }
     }
 
-    /// The last command is done: what is to be said of it if it was refused and the rest of its file is
-    /// left out, as gdb does.
+    /// The last command is done. If it was refused, the rest of its file is left out, as gdb does,
+    /// and the returned text says so.
     pub(super) fn settle(&mut self) -> Option<String> {
         let current = self.current.take()?;
         if !std::mem::take(&mut self.refused) {
@@ -66,19 +66,19 @@ impl Script {
         ))
     }
 
-    /// The next command, which is being carried out from now on.
+    /// The next command, which is in progress from now on.
     pub(super) fn next(&mut self) -> Option<String> {
         let (place, command) = self.commands.pop_front()?;
         self.current = Some(place);
         Some(command)
     }
 
-    /// Somebody has refused a command.
+    /// The command in progress was refused.
     pub(super) const fn refuse(&mut self) {
         self.refused = self.current.is_some();
     }
 
-    /// Leaves out what was not done; whether there was something.
+    /// Drops the remaining commands; returns whether there were any.
     pub(super) fn abandon(&mut self) -> bool {
         let (left, current) = (!self.commands.is_empty(), self.current.take().is_some());
         self.commands.clear();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_ends_its_file_and_nothing_else() {
+    fn an_error_ends_only_its_own_file() {
         let mut script = Script::default();
         script.add_file("a.gdb", "# first\n\n break main\nrun\n").unwrap();
         script.add("next");

@@ -1,4 +1,4 @@
-//! What the user does: lines, ^C, and the end of his input.
+//! The user's actions: lines, ^C, and the end of the input.
 
 use super::command::{Command, HELP_ON_ADDRESS, repeated};
 use super::{Front, MAX_AHEAD, MAX_GROUPS, MAX_TYPED, Output, Phase, TWICE_WITHIN, rank_or_ranks};
@@ -17,7 +17,7 @@ impl Front {
         if self.phase != Phase::Session {
             return self.keep(line);
         }
-        // It is carried out by `settle`, as what was typed ahead is.
+        // `settle` executes it, like lines that were typed ahead.
         if std::mem::take(&mut self.prompted) {
             return self.ahead.push_front(line.to_owned());
         }
@@ -53,7 +53,7 @@ impl Front {
         }
     }
 
-    /// Ends what we have begun: not a job that ran before.
+    /// Ends the programs that the session started, but not a job that ran before.
     fn give_up(&mut self, now: Time) {
         match self.settings.attached && self.phase == Phase::Session {
             true => self.quit(now),
@@ -61,7 +61,7 @@ impl Front {
         }
     }
 
-    /// Carries out a command of the user or of the script.
+    /// Executes a command of the user or of the script.
     pub(super) fn command(&mut self, now: Time, line: &str) {
         let mut line = line.trim().to_owned();
         if line.is_empty() {
@@ -92,15 +92,15 @@ impl Front {
         self.last = Some(line);
     }
 
-    /// A command that goes no further.
+    /// Refuses a command that is not sent.
     pub(super) fn refuse(&mut self, text: String) {
         self.settings.script.refuse();
         self.note(text);
     }
 
-    // ----- who is addressed -----
+    // ----- the addressed ranks -----
 
-    /// `z` and its like.
+    /// Handles `z` and similar commands.
     fn choose(&mut self, line: &str) {
         let wanted = match Command::of(line) {
             Command::Who => return self.show_who(),
@@ -142,7 +142,7 @@ impl Front {
         self.show_groups();
     }
 
-    /// Who does what.
+    /// Shows the state of all ranks.
     pub(super) fn show_groups(&mut self) {
         let mut shown = self.display.fresh();
         let groups = self.ranks.groups();
@@ -163,11 +163,11 @@ impl Front {
             return self.give_up(now);
         }
         if self.prompted && self.settings.terminal {
-            // The line that was being typed is gone.
+            // The line that was being typed is discarded.
             return self.outputs.push_back(Output::Prompt);
         }
         if self.settings.terminal {
-            // Behind the ^C that the terminal has shown.
+            // After the ^C that the terminal has shown.
             self.outputs.push_back(Output::Print(b"\n".to_vec()));
         }
         let last = self.interrupted.replace(now);
@@ -213,7 +213,7 @@ impl Front {
     pub(super) fn quit(&mut self, now: Time) {
         self.left = Some(now);
         self.phase = Phase::Leaving;
-        // A driver without debugger ends, too; nothing is expected of it.
+        // A driver without debugger ends as well; the front waits for no answer of it.
         let everybody = self.everybody();
         let serial = self.tell(&everybody, "quit", "");
         self.ranks.ask(&self.ranks.live(&everybody), serial);

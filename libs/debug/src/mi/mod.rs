@@ -1,26 +1,26 @@
-//! GDB/MI, as gdb's manual has it ("GDB/MI Output Syntax"): lines of gdb become [`Record`]s, commands of
-//! its command line are quoted for it.
+//! GDB/MI, as in gdb's manual ("GDB/MI Output Syntax"): lines of gdb become [`Record`]s, and
+//! commands of its command line are quoted for it.
 //!
-//! gdb runs programs of users (`shell`, Python) that write to its standard output, too: what is not
-//! understood is a [`Record::Other`], never an error. Of what somebody waits for, an answer or a stop, the
-//! beginning is enough.
+//! gdb runs programs of users (`shell`, Python) that write to its standard output as well. A line
+//! that follows no rule is therefore a [`Record::Other`], never an error. Of an answer or a stop
+//! that the driver waits for, the beginning is enough.
 
 mod parse;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a line that are read; of a longer one, what stands before its end is dropped.
+/// Bytes of a line that are read. A longer line loses the bytes before its tail.
 pub const MAX_LINE: usize = 1 << 20;
 
-/// Bytes at the end of a longer line that are read, too: the answer to a command may stand there, behind text
-/// of a program that does not end its lines.
+/// Bytes at the end of a longer line that are read as well. The answer to a command may be there,
+/// after text of a program that does not end its lines.
 pub const MAX_TAIL: usize = 4 << 10;
 
-/// Tuples and lists inside of each other.
+/// Levels of nested tuples and lists.
 pub const MAX_DEPTH: usize = 32;
 
-/// Values of one record, those inside of others counted.
+/// Values of one record, including nested ones.
 pub const MAX_VALUES: usize = 65_536;
 
 /// One line of gdb.
@@ -28,30 +28,31 @@ pub const MAX_VALUES: usize = 65_536;
 pub enum Record {
     /// `TOKEN^CLASS,…`: the answer to a command.
     Result {
-        /// That of the command.
+        /// The token of the command.
         token: Option<u32>,
         /// `done`, `running`, `error`, `exit`, `connected`.
         class: String,
-        /// What else was said.
+        /// The further values.
         fields: Fields,
     },
-    /// Something happened.
+    /// An event.
     Async {
-        /// What kind of thing.
+        /// The kind of event.
         kind: Async,
         /// `stopped`, `running`, `thread-group-started` …
         class: String,
-        /// What else was said.
+        /// The further values.
         fields: Fields,
     },
     /// Text, not necessarily whole lines.
     Stream(Stream, Vec<u8>),
-    /// What could be read of an answer, or of a stop, that is too long or too deep: those of its fields that
-    /// stand whole in front of what could not be read. Who waits for it is not left to wait.
+    /// The readable part of an answer or of a stop that is too long or too deep: the fields that
+    /// are complete before the unreadable part. A driver that waits for such a record does not wait
+    /// in vain.
     Torn(Box<Self>),
     /// gdb is ready for a command.
     Prompt,
-    /// A line that is nothing of the above.
+    /// A line that is none of the above.
     Other(Vec<u8>),
 }
 
@@ -60,27 +61,27 @@ pub enum Record {
 pub enum Async {
     /// `*`: the program runs or stops.
     Exec,
-    /// `+`: how far something is.
+    /// `+`: progress of an operation.
     Status,
-    /// `=`: something else has changed.
+    /// `=`: another change.
     Notify,
 }
 
 /// Kinds of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// `~`: what a user of gdb's command line would see.
+    /// `~`: text that gdb's command line would show.
     Console,
     /// `@`: output of the program, for remote targets.
     Target,
-    /// `&`: gdb's log, errors of commands among it.
+    /// `&`: gdb's log, including errors of commands.
     Log,
 }
 
 /// A value of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A string, its escapes undone.
+    /// A string without its escapes.
     Text(Vec<u8>),
     /// `{…}`
     Tuple(Fields),
@@ -89,7 +90,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The values inside; of a text, none.
+    /// The values inside; empty for a text.
     pub fn fields(&self) -> &[(String, Self)] {
         match self {
             Self::Text(_) => &[],
@@ -105,23 +106,23 @@ impl Value {
         }
     }
 
-    /// The value of this name inside.
+    /// The value with this name inside.
     pub fn get(&self, name: &str) -> Option<&Self> {
         find(self.fields(), name)
     }
 }
 
-/// Values in their order, with their names; those of plain lists are empty.
+/// Values in their order, with their names. The names in plain lists are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(pub Vec<(String, Value)>);
 
 impl Fields {
-    /// The first value of this name.
+    /// The first value with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         find(&self.0, name)
     }
 
-    /// The first value of this name, if it is a text.
+    /// The first value with this name, if it is a text.
     pub fn text(&self, name: &str) -> Option<&[u8]> {
         self.get(name)?.text()
     }
@@ -141,7 +142,7 @@ impl Record {
         parse::record(line).unwrap_or_else(|| Self::parse_torn(line))
     }
 
-    /// Reads a line of which something is missing.
+    /// Reads a line with missing parts.
     pub fn parse_torn(line: &[u8]) -> Self {
         match parse::torn(line) {
             Some(record) => Self::Torn(Box::new(record)),
@@ -150,7 +151,7 @@ impl Record {
     }
 }
 
-/// `text` as a string of GDB/MI, quotes included. Newlines cannot be in a command and become blanks.
+/// `text` as a string of GDB/MI, with quotes. Newlines cannot be in a command and become blanks.
 pub fn quoted(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     quoted.push(b'"');
@@ -165,7 +166,7 @@ pub fn quoted(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// The line that has gdb execute a command of its command line.
+/// The line that makes gdb execute a command of its command line.
 pub fn console_command(token: u32, text: &[u8]) -> Vec<u8> {
     let mut line = format!("{token}-interpreter-exec console ").into_bytes();
     line.extend(quoted(text));

@@ -1,4 +1,4 @@
-//! The grammar of gdb's lines. `None` is for what does not follow it.
+//! The grammar of gdb's lines. A function returns `None` for text that does not follow it.
 
 use super::{Async, Fields, MAX_DEPTH, MAX_VALUES, Record, Stream, Value};
 
@@ -24,8 +24,8 @@ pub(super) fn record(line: &[u8]) -> Option<Record> {
     reader.rest.is_empty().then_some(record)
 }
 
-/// The beginning of a record that cannot be read as a whole, if somebody waits for it. Programs that gdb runs
-/// must not write the like by chance.
+/// The beginning of a record that cannot be read as a whole, if a driver waits for it. Programs
+/// that gdb runs must not write such a text by chance.
 pub(super) fn torn(line: &[u8]) -> Option<Record> {
     let mut reader = Reader { rest: line, values: 0 };
     let token = reader.token()?;
@@ -47,7 +47,7 @@ pub(super) fn torn(line: &[u8]) -> Option<Record> {
     })
 }
 
-/// Those of answers.
+/// The classes of answers.
 const CLASSES: [&str; 5] = ["done", "running", "connected", "error", "exit"];
 
 struct Reader<'a> {
@@ -70,7 +70,7 @@ impl Reader<'_> {
         (self.next()? == wanted).then_some(())
     }
 
-    /// Digits; none are no token, too many are none of ours.
+    /// Digits. No digits are no token; too many digits are no token of the driver.
     #[expect(clippy::option_option, reason = "no token is no mistake")]
     fn token(&mut self) -> Option<Option<u32>> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -82,7 +82,7 @@ impl Reader<'_> {
         std::str::from_utf8(token).ok()?.parse().ok().map(Some)
     }
 
-    /// Text of a stream, which answers nothing.
+    /// Text of a stream, which has no token.
     fn untokened(&mut self, token: Option<u32>) -> Option<Vec<u8>> {
         if token.is_some() {
             return None;
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Some(fields)
     }
 
-    /// The same, keeping what stands before a mistake.
+    /// The same, but keeps the fields before an error.
     fn tail(&mut self, fields: &mut Fields) -> Option<()> {
         while self.peek() == Some(b',') {
             self.next();
@@ -167,7 +167,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind a backslash, as in C.
+    /// The byte that an escape after a backslash gives, as in C.
     fn escaped(&mut self) -> Option<u8> {
         Some(match self.next()? {
             b'n' => b'\n',
@@ -183,7 +183,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Up to three digits; of a number that is too large for a byte, its lower part.
+    /// Up to three digits. Of a number that is too large for a byte, the lower part counts.
     fn octal(&mut self, first: u8) -> u8 {
         let mut byte = first - b'0';
         for _ in 0..2 {

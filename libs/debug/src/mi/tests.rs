@@ -19,7 +19,7 @@ fn a_stop_of_gdb_13_is_read_with_its_frame() {
 }
 
 #[test]
-fn answers_keep_their_token_and_lists_the_names_of_their_values() {
+fn answers_keep_their_tokens_and_lists_keep_the_names_of_their_values() {
     let line =
         br#"12^done,stack=[frame={level="0",func="f"},frame={level="1",func="main"}],n=[],t={}"#;
     let Record::Result { token: Some(12), class, fields } = Record::parse(line) else { panic!() };
@@ -45,7 +45,7 @@ fn escapes_of_strings_are_those_of_c() {
 }
 
 #[test]
-fn what_is_no_record_stays_as_it_is() {
+fn a_line_that_is_no_record_stays_unchanged() {
     for line in [
         "hi",
         "",
@@ -78,7 +78,7 @@ fn depth_and_number_of_values_are_bounded() {
 }
 
 #[test]
-fn of_an_answer_and_of_a_stop_that_cannot_be_read_the_beginning_is() {
+fn the_beginning_of_an_unreadable_answer_or_stop_is_read() {
     let many = format!("[{}\"\"]", "\"\",".repeat(MAX_VALUES));
     let deep = "[".repeat(MAX_DEPTH + 2);
     for tail in [&many[..], &deep, "\"open", "{x", "", "}"] {
@@ -131,7 +131,7 @@ fn write(value: &Value, into: &mut Vec<u8>) {
 
 proptest! {
     #[test]
-    fn what_is_written_by_the_grammar_is_read_the_same(value in value(), token in any::<u32>()) {
+    fn a_record_written_by_the_grammar_reads_back(value in value(), token in any::<u32>()) {
         let mut line = format!("{token}^done,v=").into_bytes();
         write(&value, &mut line);
         let fields = Fields(vec![("v".to_owned(), value)]);
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn no_line_is_too_strange(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn no_line_makes_the_parser_panic(line in proptest::collection::vec(any::<u8>(), 0..200)) {
         Record::parse(&line);
     }
 }

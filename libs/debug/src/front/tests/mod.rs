@@ -1,5 +1,5 @@
-//! Stories of sessions, as transcripts: what happens stands at the start of a line, what the front does
-//! about it is indented.
+//! Transcripts of sessions. An event is at the start of a line, and the front's outputs are
+//! indented.
 
 mod orders;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// One session, told line by line.
+/// One session, recorded line by line.
 struct Story {
     front: Front,
     now: Time,
@@ -91,7 +91,7 @@ impl Story {
     }
 }
 
-/// Plays a story and compares.
+/// Plays a transcript and compares the outputs.
 fn play(text: &str) {
     let mut lines = text.lines();
     let mut story = Story::new(lines.next().unwrap());
@@ -123,8 +123,8 @@ stories!(
     a_debugger_that_ends_is_left_out,
     completions_do_not_touch_the_prompt,
     a_script_comes_first_and_its_error_ends_it,
-    what_is_not_for_gdb_is_refused,
-    input_that_nobody_types_waits_for_the_prompt,
+    invalid_addresses_and_unsupported_commands_are_refused,
+    input_from_a_file_waits_for_the_prompt,
     a_job_that_ends_by_itself,
-    a_job_that_ran_before_goes_on_behind_the_session,
+    a_job_that_ran_before_continues_after_the_session,
 );

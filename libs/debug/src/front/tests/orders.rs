@@ -1,5 +1,5 @@
-//! Whatever the order in which ranks say things: nothing is lost, and the prompt is there when all have
-//! answered and not before.
+//! With any order of the ranks' lines: no line is lost, and the prompt appears when all have
+//! answered, and not before.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn shown(all: &[Output]) -> String {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_and_the_prompt_waits_for_all(
+    fn no_line_is_lost_and_the_prompt_waits_for_all_answers(
         addressed in 1u32..1 << SIZE,
         order in proptest::collection::vec((0..SIZE, 0usize..5, any::<bool>()), 0..60),
     ) {
