@@ -56,7 +56,7 @@ pub struct Survey {
     silent: RankSet,
     /// The time of the last line of a debugger.
     heard: Time,
-    /// The time since which all debuggers are told to leave.
+    /// The time at which the last debugger got the command to leave.
     left: Option<Time>,
     outputs: VecDeque<Output>,
 }

@@ -1,4 +1,4 @@
-//! Two daemons of one name: an error of the person who started them. One of them must go, and never
+//! Two daemons of one name: an error of the user. One of them must go, and never
 //! both.
 //!
 //! A daemon that is in the ring stays, and a newcomer goes. If both are in the ring, or both are

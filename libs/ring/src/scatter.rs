@@ -21,7 +21,7 @@ use mpd_wire::{DaemonName, Instance, Seat};
 /// Origins remembered.
 const MAX_ORIGINS: usize = 8192;
 
-/// The asker for whom a scatter runs.
+/// The asker of a scatter.
 #[derive(Debug)]
 pub(crate) enum Asker {
     /// A console, or the daemon itself.

@@ -1,8 +1,8 @@
 //! How records travel: merged by R1, sent on at once, compared by digest with every pulse.
 //!
-//! Changes go to all links that carry the list, except the link from which they came. A full list
-//! is sent only where a digest differs: at once on a new link, later after two pulses in a row,
-//! since a change on its way makes digests differ as well.
+//! Changes go to all links that carry the list, except the link from which they came. A full list is
+//! sent only where a digest differs: at once on a new link, later after two pulses in a row. One
+//! pulse is not enough, since a change on its way makes digests differ as well.
 
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring};

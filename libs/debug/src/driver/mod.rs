@@ -113,7 +113,7 @@ enum Phase {
         silent: bool,
     },
     Ready,
-    /// The driver told gdb to exit, because of this command.
+    /// gdb has the command to exit, because of this command of the console.
     Leaving {
         serial: Option<u32>,
         until: Option<Time>,

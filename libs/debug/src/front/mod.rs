@@ -134,9 +134,9 @@ enum Phase {
     Killing,
     /// The data that they share are being renewed.
     Renewing,
-    /// The debuggers were told to end.
+    /// The debuggers have the command to quit.
     Leaving,
-    /// The job was told to end.
+    /// The job is being killed.
     Dying,
     /// The job is over.
     Over,

@@ -135,7 +135,7 @@ fn lines_files_and_numbers_of_hosts_are_bounded() {
 
 proptest! {
     #[test]
-    fn every_accepted_text_can_be_a_word_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn every_accepted_text_can_be_an_argument_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
         if let Ok(entries) = parse_file(&text) {
             for entry in entries {
                 prop_assert!(is_host_name(&entry.host));
