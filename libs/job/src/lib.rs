@@ -1,20 +1,22 @@
 //! The life of one job: its managers, the links between them, and what it leaves.
 //!
-//! **Purpose.** One job has a manager on each of its hosts, and the managers form a tree. The machines here decide
-//! when ranks start, end and are signalled, what a manager passes to the others, when a link between two
-//! managers counts as lost, and which objects of a host belong to the job when it is over.
+//! **Purpose.** One job has a manager on each of its hosts, and the managers form a tree. The
+//! machines here decide when ranks start and end and which signals they get. They also decide which
+//! messages a manager passes to the others, and when a link between two managers counts as lost.
+//! When the job is over, they decide which objects of a host belong to it.
 //!
-//! **Users.** The manager process in `mpd`, the helper that removes leftovers, and the simulator of jobs.
+//! **Users.** The manager process in `mpd`, the helper that removes leftovers, and the simulator of
+//! jobs.
 //!
-//! **Must not know.** Processes, descriptors and `/proc`; the ring and its daemons beyond their names; where
-//! ranks are placed (`mpd-placement`); how output is joined (`mpd-stdio`).
+//! **Must not know.** Processes, descriptors and `/proc`; the ring and its daemons except for their
+//! names; the placement of ranks (`mpd-placement`); the merging of output (`mpd-stdio`).
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`manager`] | the life of one job on one host, and at the root of the whole job |
 //! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
-//! | [`leftovers`] | which System V objects and files in `/dev/shm` are the job's |
-//! | [`record`] | what a daemon keeps on disk of a job, for the case that its manager dies |
+//! | [`leftovers`] | the System V objects and files in `/dev/shm` that belong to a job |
+//! | [`record`] | a daemon's record of a job on disk, in case its manager dies |
 #![forbid(unsafe_code)]
 
 pub mod joblink;

@@ -1,5 +1,5 @@
-//! What is kept of a job so that its leftovers can be removed after the death of its manager: the record that the
-//! daemon writes first, then the notes that the manager adds. One line of JSON each.
+//! The record of a job, with which its leftovers can be removed after the death of its manager. The
+//! daemon writes the first line, and the manager adds notes. Each line is JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::leftovers;
 use mpd_wire::JobId;
 use mpd_wire::job::{Cookie, GroupKey};
 
-/// Most bytes of a record with its notes. What exceeds them is not noted.
+/// Most bytes of a record with its notes. Further notes are not written.
 pub const MAX_RECORD: usize = 16 << 20;
 
 /// The first line.
@@ -40,16 +40,16 @@ pub enum Note {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeDirectory {
-    /// The directory in which it is; it belongs to the user alone.
+    /// The directory that contains it, which belongs to the user alone.
     pub parent: String,
-    /// Its name there, which is random.
+    /// Its name there: random.
     pub name: String,
-    /// Its device and inode; not known while it is being made.
+    /// Its device and inode; `None` while it is being made.
     pub identity: Option<(u64, u64)>,
 }
 
-/// Reads a record with its notes. A last line that is not whole, or that a newer release wrote, is left out: its
-/// writer was killed meanwhile, or knows better.
+/// Reads a record with its notes. A last line that is incomplete, or that a newer release wrote, is
+/// left out. Its writer was killed while it wrote, or uses a newer format.
 ///
 /// # Errors
 /// When the first line is no record.

@@ -1,4 +1,4 @@
-//! Frames of a job link: what stands in them, and who may send which.
+//! Frames of a job link: their content, and the sides that may send them.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use mpd_wire::Stream;
 use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
 
-/// Where a manager stands in the job tree, as seen from the one next to it.
+/// The position of a manager in the job tree, seen from its neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It is the parent.
@@ -17,7 +17,7 @@ pub enum Side {
     Below,
 }
 
-/// One frame that is to be sent. Cheap to clone: what goes to many is held once.
+/// A frame to send. It is cheap to clone: several receivers share one copy of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     kind: TreeKind,
@@ -25,7 +25,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A word to a manager below.
+    /// A message to a child manager.
     pub fn down(word: &Down) -> Self {
         Self::word(
             if is_in_order_with_keys(word) { TreeKind::Fence } else { TreeKind::Control },
@@ -33,8 +33,10 @@ impl Frame {
         )
     }
 
-    /// A word to the manager above. Its texts have at most [`MAX_TEXT`](mpd_wire::message::MAX_TEXT) bytes and its lists
-    /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries, else it does not fit: the caller's bug.
+    /// A message to the parent manager. Its texts have at most
+    /// [`MAX_TEXT`](mpd_wire::message::MAX_TEXT) bytes and its lists at most
+    /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries. A larger message does not fit; that
+    /// is an error of the caller.
     pub fn up(word: &Up) -> Self {
         Self::word(if is_of_fences(word) { TreeKind::Fence } else { TreeKind::Control }, word)
     }
@@ -46,60 +48,60 @@ impl Frame {
     }
 
     fn word(kind: TreeKind, word: &impl Serialize) -> Self {
-        // Our own enums serialise; see frame::encode_message.
+        // The crate's own enums always serialise; see frame::encode_message.
         Self::raw(kind, &serde_json::to_vec(word).expect("message serialises"))
     }
 
-    /// What it holds.
+    /// The kind of content.
     pub const fn kind(&self) -> TreeKind {
         self.kind
     }
 
-    /// What is sealed.
+    /// The bytes to seal.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What the peer said.
+/// A message of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The word of the manager above.
+    /// A message of the parent.
     Down(Down),
-    /// The word of a manager below.
+    /// A message of a child.
     Up(Up),
     /// Keys and values.
     Keys(Vec<u8>),
-    /// Records of output, from below.
+    /// Records of output, from a child.
     Output(Stream, Vec<u8>),
-    /// Standard input, from above: see [`mpd_stdio::input`].
+    /// Standard input, from the parent: see [`mpd_stdio::input`].
     Stdin(Vec<u8>),
-    /// A piece of the specification, from above.
+    /// A piece of the specification, from the parent.
     Spec(Vec<u8>),
-    /// A piece of a program, from above.
+    /// A piece of a program, from the parent.
     File(Vec<u8>),
-    /// A piece of what is to be known of a world: see [`mpd_wire::message::WorldPiece`].
+    /// A piece of the description of a world: see [`mpd_wire::message::WorldPiece`].
     World(Vec<u8>),
 }
 
-/// What the peer sent is no frame that it may send.
+/// The peer sent a frame that it may not send.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFrame {
     /// Longer than [`MAX_TREE_FRAME`], or empty.
     #[error("a frame of {0} bytes")]
     Length(usize),
-    /// Unknown.
+    /// The kind is unknown.
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
-    /// No word of that side.
+    /// The text is no message of that side.
     #[error("a malformed word: {0}")]
     Word(String),
-    /// A kind that this side does not send.
+    /// That side does not send this kind.
     #[error("{0:?} in the wrong direction")]
     Direction(TreeKind),
 }
 
-/// What a frame of the peer on that side says; nothing if it is a pulse.
+/// Reads a frame of the peer on that side. `None` if it is a pulse.
 pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, InvalidFrame> {
     if frame.len() > MAX_TREE_FRAME {
         return Err(InvalidFrame::Length(frame.len()));
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn words_arrive_as_they_were_said_and_fences_travel_in_order_with_keys() {
+    fn messages_arrive_unchanged_and_fences_travel_in_order_with_keys() {
         let kill = Frame::down(&Down::Kill);
         assert_eq!(kill.kind(), TreeKind::Control);
         assert_eq!(heard(Side::Above, &kill), Ok(Some(Heard::Down(Down::Kill))));
@@ -186,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_is_no_news() {
+    fn a_pulse_is_read_and_not_reported() {
         assert_eq!(heard(Side::Above, &Frame::down(&Down::Pulse)), Ok(None));
         assert_eq!(heard(Side::Below, &Frame::up(&Up::Pulse)), Ok(None));
     }
 
     #[test]
-    fn each_side_says_only_what_it_may() {
+    fn each_side_sends_only_its_own_kinds_of_frames() {
         for kind in [TreeKind::Stdin, TreeKind::Spec, TreeKind::File] {
             let frame = Frame::raw(kind, b"x");
             assert!(heard(Side::Above, &frame).is_ok());
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_words_fit_a_frame() {
+    fn the_largest_messages_fit_a_frame() {
         let end = RankEnd::Signaled { signal: 11, core: false };
         let ends = vec![(Rank(u32::MAX), end); MAX_LISTED];
         let aborted =
@@ -225,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_peer_do_any_harm(bytes: Vec<u8>, code in 0..9_u8, above: bool) {
+        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..9_u8, above: bool) {
             let from = if above { Side::Above } else { Side::Below };
             let _ = read(from, bytes.clone());
             let _ = read(from, [&[code], &bytes[..]].concat());

@@ -1,4 +1,4 @@
-//! Whether the peer lives, judged by what it sends.
+//! Whether the peer lives, derived from the times at which it sends.
 
 use std::mem;
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use super::Timing;
 use mpd_machine::Time;
 
-/// When there was which sign of life.
+/// The times of signs of life.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// When we last sent something.
+    /// The time at which this side last sent.
     sent: Time,
-    /// When the peer last did.
+    /// The time at which the peer last sent.
     heard: Time,
-    /// When we last looked at the time.
+    /// The time of the last check.
     looked: Time,
-    /// Until then nothing is held against the peer.
+    /// Before this time the peer's silence does not count.
     spared: Time,
     suspected: bool,
 }
 
-/// What the time says of the peer.
+/// The judgement of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Well,
-    /// Silent for so long; said once in a silence.
+    /// Silent for this time; reported once in each silence.
     Suspect(Duration),
-    /// Silent for so long.
+    /// Silent for this time.
     Lost(Duration),
 }
 
@@ -39,7 +39,7 @@ impl Liveness {
         self.sent = now;
     }
 
-    /// The peer sent something; whether it was suspected before.
+    /// The peer sent a frame. Returns whether it was suspected before.
     pub(super) const fn heard(&mut self, now: Time) -> bool {
         self.heard = now;
         mem::replace(&mut self.suspected, false)
@@ -49,7 +49,8 @@ impl Liveness {
         self.sent + timing.pulse <= now
     }
 
-    /// Lets time pass. Who stood still itself has not listened: the peer gets a chance to answer first.
+    /// Judges the peer. After a stall of this process the peer first gets time to answer, because
+    /// its frames were not read.
     pub(super) fn judge(&mut self, now: Time, timing: &Timing) -> Verdict {
         let stood_still = now - mem::replace(&mut self.looked, now) > timing.suspect;
         if stood_still {
@@ -67,7 +68,7 @@ impl Liveness {
         }
     }
 
-    /// When to look again; a clogged link needs no pulse.
+    /// The time of the next check. A clogged link needs no pulse.
     pub(super) fn poll_timeout(&self, timing: &Timing, clogged: bool) -> Time {
         let patience = if self.suspected { timing.host_lost } else { timing.suspect };
         let pulse = if clogged { self.looked } else { self.sent } + timing.pulse;

@@ -1,13 +1,15 @@
-//! One end of one job link, above the channel: what is sent first, and whether the peer lives.
+//! One end of one job link, above the channel: the order of frames, and whether the peer lives.
 //!
-//! Owner's contract: say [`Input::Opened`] when the channel is open, hand in what was opened, and call
-//! [`JobLink::handle_timeout`] when the time of [`JobLink::poll_timeout`] has come *and nothing of the
-//! peer is left unread*; after each, drain [`JobLink::poll_output`]. Seal what [`JobLink::next_frame`]
-//! gives, until it has none. Frames may be queued before the link is open.
+//! The owner hands in [`Input::Opened`] when the channel is open, and every frame that the channel
+//! opened. It calls [`JobLink::handle_timeout`] when the time of [`JobLink::poll_timeout`] has come
+//! *and it has read everything from the peer*. After each call it drains [`JobLink::poll_output`].
+//! It seals the frames that [`JobLink::next_frame`] returns, until there is none. Frames may be
+//! queued before the link is open.
 //!
-//! Commands go down and words go up, so that each end takes only what the peer's side may say; anything
-//! else loses the link and nothing besides. Classes wait only for those before them, and little is
-//! sealed ahead: a signal overtakes output that the peer does not take.
+//! Commands go down and reports go up. Each end accepts only messages that the peer's side may
+//! send; any other message loses the link and nothing else. A class waits only for the classes
+//! before it, and few bytes are sealed in advance. A signal therefore overtakes output that the
+//! peer does not take.
 
 mod frame;
 mod liveness;
@@ -28,10 +30,10 @@ use mpd_machine::{Time, UNDRAINED};
 use mpd_wire::message::{Class, Down, Up};
 use outgoing::{Full, Outgoing};
 
-/// Bytes that may wait sealed, in front of the socket: what is sealed cannot be overtaken any more.
+/// Bytes that may wait sealed before the socket. A sealed frame cannot be overtaken any longer.
 pub const MAX_SEALED: usize = 64 * 1024;
 
-/// What happened.
+/// An input of the link.
 #[derive(Debug)]
 pub enum Input {
     /// The channel is open.
@@ -40,34 +42,34 @@ pub enum Input {
     Received(Vec<u8>),
 }
 
-/// What the owner has to do.
+/// An action for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Act on what the peer said.
+    /// Act on this message of the peer.
     Act(Heard),
-    /// Note that the peer has been silent for so long; it may still come back.
+    /// The peer has been silent for this time. It may still come back.
     Suspect(Duration),
-    /// Note that a suspected peer is back.
+    /// A suspected peer is back.
     Clear,
-    /// Close the connection: the peer is lost. The last output.
+    /// Close the connection: the peer is lost. This is the last output.
     Lose(Loss),
 }
 
-/// Why a peer is lost. The texts read well behind "host h3 is lost: ".
+/// The reason why a peer is lost. The texts follow "host h3 is lost: ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// It was silent for so long.
+    /// The peer was silent for this time.
     #[error("no word from it for {}", Seconds(*.0))]
     Silent(Duration),
-    /// Too much waits for it.
+    /// Too many bytes wait for the peer.
     #[error("it does not take what it is sent")]
     Clogged,
-    /// It sent what it must not.
+    /// The peer sent a frame that it must not send.
     #[error("it broke the protocol of job links: {0}")]
     Misbehaved(#[from] InvalidFrame),
 }
 
-/// See the module.
+/// One end of a link. The module's documentation describes it.
 #[derive(Debug)]
 pub struct JobLink {
     peer: Side,
@@ -79,20 +81,20 @@ pub struct JobLink {
 
 #[derive(Debug)]
 enum State {
-    /// There is no connection yet: nobody's silence counts.
+    /// There is no connection yet: silence does not count.
     Waiting,
     Open(Liveness),
     Lost,
 }
 
 impl JobLink {
-    /// The link to a peer on that side, not open yet.
+    /// A link to a peer on that side, not open yet.
     pub fn new(peer: Side, timing: Timing) -> Self {
         let (outgoing, outputs) = (Outgoing::default(), VecDeque::new());
         Self { peer, timing, outgoing, state: State::Waiting, outputs }
     }
 
-    /// Takes what happened.
+    /// Takes one input.
     pub fn handle(&mut self, now: Time, input: Input) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match (&mut self.state, input) {
@@ -112,7 +114,7 @@ impl JobLink {
         }
     }
 
-    /// Lets time pass.
+    /// Does the work that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         let State::Open(liveness) = &mut self.state else { return };
@@ -121,7 +123,7 @@ impl JobLink {
             Verdict::Suspect(silence) => self.outputs.push_back(Output::Suspect(silence)),
             Verdict::Lost(silence) => return self.lose(Loss::Silent(silence)),
         }
-        // Whatever waits is as good as a pulse.
+        // A waiting frame replaces a pulse.
         if liveness.is_pulse_due(now, &self.timing) && self.outgoing.is_empty() {
             let pulse = match self.peer {
                 Side::Above => Frame::up(&Up::Pulse),
@@ -131,7 +133,7 @@ impl JobLink {
         }
     }
 
-    /// When [`JobLink::handle_timeout`] is due.
+    /// The time at which [`JobLink::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Open(liveness) => {
@@ -141,12 +143,13 @@ impl JobLink {
         }
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Queues a frame. A peer for which too much waits is lost; to a lost one nothing is sent.
+    /// Queues a frame. A peer for which too many bytes wait is lost. Frames for a lost peer are
+    /// dropped.
     pub fn send(&mut self, frame: Frame) {
         match self.state {
             State::Waiting | State::Open(_) => {
@@ -167,7 +170,7 @@ impl JobLink {
         Some(frame)
     }
 
-    /// Bytes of that class that wait to be sealed.
+    /// The number of bytes of that class that wait to be sealed.
     pub const fn queued(&self, class: Class) -> usize {
         self.outgoing.bytes(class)
     }
@@ -177,7 +180,7 @@ impl JobLink {
         self.outgoing.is_empty()
     }
 
-    /// Gives the peer up: nothing more is sent to it or heard of it.
+    /// Gives up the peer: no frames are sent to it or accepted from it.
     pub fn abandon(&mut self) {
         self.state = State::Lost;
         self.outgoing.clear();
@@ -189,7 +192,7 @@ impl JobLink {
     }
 }
 
-/// A duration as people say it: `8 s`, `0.4 s`.
+/// A duration as text for the user: `8 s`, `0.4 s`.
 #[derive(Clone, Copy, Debug)]
 pub struct Seconds(pub Duration);
 

@@ -1,4 +1,4 @@
-//! What waits for one link: a bounded queue per class.
+//! Frames that wait for one link: a bounded queue per class.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,14 @@ use super::Frame;
 use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{Class, MAX_TREE_FRAME, TREE_WINDOW};
 
-/// Words that may wait. A peer that lets them fill is lost.
+/// Bytes of messages that may wait. A peer that lets this queue fill is lost.
 const MAX_CONTROL: usize = 1 << 20;
 
-/// What the key-value space of a job may hold, and the words about it.
+/// The largest key-value space of a job, and the messages about it.
 const MAX_COLLECTIVE: usize = (64 << 20) + MAX_CONTROL;
 
-/// Credit bounds what its owner sends; this is for the small records, whose heads it may not count.
+/// Credit bounds the bytes of the owner. This bound is larger for small records, whose headers
+/// credit may not count.
 const MAX_STREAM: usize = 4 * TREE_WINDOW;
 
 const CLASSES: [Class; 7] = [
@@ -35,7 +36,7 @@ struct Queue {
     bytes: usize,
 }
 
-/// More waits than the class may have.
+/// More bytes wait than the class may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -107,7 +108,8 @@ mod tests {
                 prop_assert!(outgoing.push(frame.clone()).is_ok());
                 model.push(frame);
                 for _ in 0..pops {
-                    // The first of the first class: `min_by_key` takes the earliest of equals.
+                    // The first frame of the first class: `min_by_key` takes the earliest of
+                    // equals.
                     let first = model.iter().enumerate().min_by_key(|(_, f)| f.kind().class());
                     let first = first.map(|(index, _)| index);
                     prop_assert_eq!(outgoing.pop(usize::MAX), first.map(|i| model.remove(i)));

@@ -1,21 +1,22 @@
-//! Looking for the manager above: its daemon may not know the job yet or be about to come back, so each
-//! address is tried again and again until a deadline, whatever becomes of the others meanwhile. An attempt that
-//! hangs gets others beside it: on a line that loses frames, TCP may wait for seconds before it sends again.
+//! The search for the parent manager. Its daemon may not know the job yet, or may be restarting.
+//! Therefore each address is tried repeatedly until a deadline, independently of the others. An
+//! attempt that hangs gets further attempts beside it: on a link that loses packets, TCP may wait
+//! for seconds before it sends again.
 
 use std::time::Duration;
 
 use mpd_machine::{Stagger, Time};
 
-/// Pause before an address is tried for the second time, and the longest one: each is twice the last.
+/// The pause before the second attempt at an address. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// An attempt that has come to nothing for so long hangs, and the address is tried again beside it.
+/// An attempt without a result for this time hangs, and the address is tried again beside it.
 const HANGS: Duration = Duration::from_secs(1);
 /// Attempts at one address at a time.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Attempts at addresses, which are whatever the owner connects to.
+/// Attempts at addresses. The type of an address is the owner's choice.
 #[derive(Debug)]
 pub struct Seek<A> {
     first_round: Stagger<A>,
@@ -27,16 +28,16 @@ pub struct Seek<A> {
 #[derive(Debug)]
 struct Place<A> {
     address: A,
-    /// How long it rested last.
+    /// The length of its last pause.
     pause: Option<Duration>,
-    /// When it is tried again, after a rest or beside an attempt that hangs.
+    /// The time of the next attempt: after a pause, or beside an attempt that hangs.
     again: Option<Time>,
-    /// Attempts under way.
+    /// The number of attempts in progress.
     attempts: usize,
 }
 
 impl<A: Clone + PartialEq> Seek<A> {
-    /// Tries `addresses`, the best first, until that time.
+    /// Tries `addresses`, the best first, until the time `until`.
     pub fn new(now: Time, addresses: Vec<A>, until: Time) -> Self {
         let first_round = Stagger::new(now, addresses.iter().cloned());
         let place = |address| Place { address, pause: None, again: None, attempts: 0 };
@@ -45,7 +46,7 @@ impl<A: Clone + PartialEq> Seek<A> {
         Self { first_round, places, until, problem }
     }
 
-    /// The address to connect to now, if it is time for one.
+    /// The address to connect to now, if an attempt is due.
     pub fn next_due(&mut self, now: Time) -> Option<A> {
         let first = self.first_round.next_due(now);
         let place = self.places.iter_mut().find(|place| match &first {
@@ -57,7 +58,7 @@ impl<A: Clone + PartialEq> Seek<A> {
         Some(place.address.clone())
     }
 
-    /// The connection to `address` came to nothing, and why.
+    /// The attempt at `address` failed, for the reason `problem`.
     pub fn missed(&mut self, now: Time, address: &A, problem: String) {
         self.problem = problem;
         let Some(place) = self.places.iter_mut().find(|place| place.address == *address) else {
@@ -72,12 +73,12 @@ impl<A: Clone + PartialEq> Seek<A> {
         place.again = Some(now + pause);
     }
 
-    /// What came of it at last, once the time is over.
+    /// The last problem, once the deadline has passed.
     pub fn given_up(&self, now: Time) -> Option<&str> {
         (self.until <= now).then_some(&self.problem)
     }
 
-    /// When to ask again.
+    /// The time at which to ask again.
     pub fn poll_timeout(&self) -> Time {
         let again = self.places.iter().filter_map(|place| place.again);
         let next = again.chain(self.first_round.poll_timeout()).min();
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_hangs_gets_two_others_beside_it() {
+    fn two_further_attempts_begin_beside_one_that_hangs() {
         let mut seek = Seek::new(at(0), vec!["h1:1"], at(10_000));
         for millis in [0, 1000, 2000] {
             assert_eq!(seek.poll_timeout(), at(millis));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_address_the_end_is_waited_for_without_a_turn() {
+    fn without_an_address_the_search_waits_for_its_deadline() {
         let mut seek: Seek<&str> = Seek::new(at(0), Vec::new(), at(10_000));
         assert_eq!((seek.next_due(at(0)), seek.poll_timeout()), (None, at(10_000)));
     }

@@ -20,12 +20,12 @@ fn outputs(link: &mut JobLink) -> Vec<Output> {
     std::iter::from_fn(|| link.poll_output()).collect()
 }
 
-/// Seals everything, and says what it was.
+/// Seals everything, and returns the kinds of the frames.
 fn sealed(link: &mut JobLink, now: Time) -> Vec<TreeKind> {
     std::iter::from_fn(|| link.next_frame(now, 0)).map(|frame| frame.kind()).collect()
 }
 
-/// Calls the link whenever it wants to be, until there is something to do or that time.
+/// Calls the link whenever it is due, until it has an output or until that time.
 fn run(link: &mut JobLink, until: Time) -> (Time, Vec<Output>) {
     while let Some(now) = link.poll_timeout().filter(|due| *due <= until) {
         link.handle_timeout(now);
@@ -60,7 +60,7 @@ fn a_frame_larger_than_the_bound_is_sealed_when_nothing_else_is() {
 }
 
 #[test]
-fn what_is_sent_before_the_link_is_open_waits() {
+fn frames_queued_before_the_link_is_open_wait() {
     let mut link = JobLink::new(Side::Below, Timing::default());
     link.send(Frame::down(&Down::Spec { bytes: 1 }));
     link.send(Frame::raw(TreeKind::Spec, b"x"));
@@ -85,7 +85,7 @@ fn a_pulse_is_sent_when_nothing_else_was_for_a_second() {
 }
 
 #[test]
-fn pulses_do_not_gather_in_front_of_a_peer_that_takes_nothing() {
+fn pulses_do_not_pile_up_for_a_peer_that_takes_nothing() {
     let mut link = open(Side::Above);
     link.send(Frame::raw(OUTPUT, b"x"));
     for second in 1..7 {
@@ -111,7 +111,7 @@ fn a_silent_peer_is_suspect_after_three_seconds_and_lost_after_eight() {
 }
 
 #[test]
-fn a_suspect_that_says_anything_is_well_again() {
+fn a_suspected_peer_is_cleared_by_any_frame() {
     let mut link = open(Side::Above);
     run(&mut link, at(3000));
     let pulse = Frame::down(&Down::Pulse).bytes().to_vec();
@@ -122,7 +122,7 @@ fn a_suspect_that_says_anything_is_well_again() {
 }
 
 #[test]
-fn who_stood_still_asks_first_and_gives_the_peer_three_seconds() {
+fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
     let mut link = open(Side::Above);
     link.handle_timeout(at(1000));
     sealed(&mut link, at(1000));
@@ -134,7 +134,7 @@ fn who_stood_still_asks_first_and_gives_the_peer_three_seconds() {
 }
 
 #[test]
-fn a_peer_that_breaks_the_protocol_is_lost_and_not_listened_to_any_more() {
+fn a_peer_that_breaks_the_protocol_is_lost_and_its_further_frames_are_dropped() {
     let mut link = open(Side::Below);
     let frames = [
         Frame::raw(TreeKind::Keys, b"k").bytes().to_vec(),
@@ -152,7 +152,7 @@ fn a_peer_that_breaks_the_protocol_is_lost_and_not_listened_to_any_more() {
 }
 
 #[test]
-fn a_peer_that_lets_words_pile_up_is_lost() {
+fn a_peer_that_lets_messages_pile_up_is_lost() {
     let mut link = open(Side::Below);
     let mut sent = 0;
     while link.poll_output().is_none() {
@@ -164,16 +164,16 @@ fn a_peer_that_lets_words_pile_up_is_lost() {
 }
 
 #[test]
-fn durations_are_said_as_people_do() {
+fn durations_have_a_short_text() {
     let text = |millis| Seconds(Duration::from_millis(millis)).to_string();
     assert_eq!([text(8000), text(8049), text(400)], ["8 s", "8 s", "0.4 s"]);
 }
 
 proptest! {
-    /// However late we look: as long as we read before we judge, a peer that sends in time is never
-    /// lost, and one is lost only when it had its chance after we stood still.
+    /// With any delay of our calls: if the owner reads before it judges, a peer that sends in time
+    /// is never lost. A peer is lost only after it had time to answer after a stall of ours.
     #[test]
-    fn nobody_is_lost_for_a_pause_of_our_own(
+    fn no_peer_is_lost_because_of_our_own_stall(
         steps in prop::collection::vec((1..20_000_u64, prop::bool::weighted(0.3)), 1..60)
     ) {
         let timing = Timing::default();

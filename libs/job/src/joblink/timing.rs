@@ -5,15 +5,15 @@ use std::time::Duration;
 /// Durations of job links. Tests scale them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// A peer that was sent nothing for so long is sent a pulse.
+    /// After this time without a frame to the peer, a pulse is sent.
     pub pulse: Duration,
-    /// Silence of a peer after which it is suspect. Also the patience that a process has with its
-    /// peers when it stood still itself.
+    /// Silence after which a peer is suspect. After a stall of its own, a process waits for its
+    /// peers for the same time.
     pub suspect: Duration,
-    /// Silence of a peer after which its host is lost. The last words of a link that is closed have the
-    /// same time: a cable that is mended before it delivers them.
+    /// Silence after which the host of a peer is lost. The last messages of a closed link have the
+    /// same time, so that they arrive if a cable is replugged.
     pub host_lost: Duration,
-    /// How long managers may take to find each other.
+    /// The time in which managers must find each other.
     pub start: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! When the processes of a job lived.
+//! The lifetimes of a job's processes.
 //!
-//! The kernel gives the beginning of a process by the clock that counts from the boot, and the times of a System V
-//! object in whole seconds of the wall clock. The difference of the two clocks is constant until somebody sets the
-//! wall clock: both are slewed together.
+//! The kernel gives the start of a process by the clock since boot. It gives the times of a System V
+//! object in whole seconds of the wall clock. The difference of the two clocks is constant until the
+//! wall clock is set, since both are slewed together.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,31 @@ use serde::{Deserialize, Serialize};
 
 use super::objects::{Reason, Use};
 
-/// Most processes that are remembered; objects of further ones stay.
+/// Most processes that are remembered. Objects of further processes are kept.
 const MAX_LIVES: usize = 1 << 17;
 
-/// The kernel takes the time of an object from a clock that is set on each timer interrupt, up to this time late.
+/// The kernel takes the time of an object from a clock that each timer interrupt sets; it may be
+/// late by this time.
 const LATE_MS: i64 = 20;
 
 /// A wider range of differences means that the wall clock was set.
 const MAX_RANGE_MS: i64 = 1_000;
 
-/// A narrower change of that range is not worth a note.
+/// A smaller change of that range leads to no note.
 const NOTABLE_MS: i64 = 100;
 
-/// The wall clock, read between two readings of the clock since boot. In milliseconds.
+/// A reading of the wall clock between two readings of the clock since boot, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Since boot, before.
+    /// The clock since boot, read before.
     pub before: u64,
-    /// Since 1970.
+    /// The wall clock: since 1970.
     pub wall: u64,
-    /// Since boot, after.
+    /// The clock since boot, read after.
     pub after: u64,
 }
 
-/// The least and the most by which the wall clock was seen ahead of the clock since boot.
+/// The least and the greatest observed difference of wall clock and clock since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offset {
@@ -44,7 +45,7 @@ pub struct Offset {
 impl From<Reading> for Offset {
     fn from(reading: Reading) -> Self {
         let ahead = |boot: u64| reading.wall.cast_signed().saturating_sub(boot.cast_signed());
-        // Each reading was cut to milliseconds.
+        // Each reading was rounded down to milliseconds.
         Self { least: ahead(reading.after) - 1, most: ahead(reading.before) + 1 }
     }
 }
@@ -65,7 +66,8 @@ impl Offset {
         self.most.saturating_sub(self.least) > MAX_RANGE_MS
     }
 
-    /// The earliest and the latest time since boot that the kernel can have recorded as this second since 1970.
+    /// The earliest and the latest time since boot that the kernel can have recorded as this second
+    /// since 1970.
     fn range(self, second: u64) -> (i64, i64) {
         let begin = i64::try_from(second).unwrap_or(i64::MAX).saturating_mul(1000);
         let end = begin.saturating_add(1000 + LATE_MS);
@@ -73,26 +75,26 @@ impl Offset {
     }
 }
 
-/// What is known of the life of a process. Times are milliseconds since boot.
+/// The known life of a process. Times are milliseconds since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Life {
     /// Its number.
     pub pid: u32,
-    /// When it began.
+    /// The time of its start.
     pub begin: u64,
-    /// When it was last known to have its number.
+    /// The last time at which it is known to have had its number.
     pub seen: u64,
-    /// Whether it is reaped then, so that its number becomes free.
+    /// Whether it is reaped at that time, so that its number becomes free.
     pub over: bool,
 }
 
-/// By number and beginning: until when, and whether it is over.
+/// For each number and start: the last known time, and whether the process is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lives(BTreeMap<(u32, u64), (u64, bool)>);
 
 impl Lives {
-    /// Whether that is worth a note: a new process, or the end of one.
+    /// Adds a life. Returns whether it needs a note: a new process, or the end of one.
     pub(super) fn add(&mut self, life: Life) -> bool {
         let key = (life.pid, life.begin);
         if let Some((seen, over)) = self.0.get_mut(&key) {

@@ -1,11 +1,13 @@
-//! What a job leaves besides processes, and which of it its manager may remove.
+//! Objects that a job leaves besides processes, and the decision which of them its manager removes.
 //!
-//! System V objects and files in `/dev/shm` outlive their makers, and the kernel does not record their job.
-//! The manager therefore takes [`Note`]s: which processes the job had and when they lived, what existed
-//! before, which files the job was the first to use. [`Known`] is their sum. It judges each object: it is
-//! removed only if the notes prove that it is the job's. In doubt it is kept, with a [`Reason`].
+//! System V objects and files in `/dev/shm` outlive their makers, and the kernel does not record
+//! their job. The manager therefore takes [`Note`]s: the processes of the job and their lifetimes,
+//! the objects that existed before, the files that the job was the first to use. [`Known`] is their
+//! sum. It judges each object: an object is removed only if the notes prove that it is the job's. In
+//! doubt it is kept, with a [`Reason`].
 //!
-//! The notes are also written to the job's record. After the death of the manager, a daemon's helper judges by them.
+//! The notes are also written to the job's record. After the death of the manager, a daemon's helper
+//! judges by them.
 
 mod lives;
 mod objects;
@@ -18,7 +20,7 @@ pub use self::lives::{Life, Reading};
 use self::lives::{Lives, Offset};
 pub use self::objects::{Kept, Kind, Object, Reason, State, Use};
 
-/// Most files of one job; further ones stay.
+/// Most files of one job. Further files are kept.
 pub const MAX_FILES: usize = 1 << 15;
 
 /// The ids of the System V objects that existed before the job.
@@ -33,25 +35,26 @@ pub struct Before {
     pub messages: BTreeSet<i32>,
 }
 
-/// A file, whatever its names are.
+/// A file, independent of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileId {
     /// Its file system.
     pub device: u64,
-    /// Its number there.
+    /// Its number in the file system.
     pub inode: u64,
-    /// Nanoseconds from 1970 to its creation, if the file system records that. An inode can be reused.
+    /// Nanoseconds from 1970 to its creation, if the file system records that. An inode can be
+    /// reused.
     pub born: Option<u64>,
 }
 
-/// Something that the manager learned.
+/// A fact that the manager noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Note {
-    /// The job begins. The first note, and there only.
+    /// The job begins. This is always the first note.
     Began(Before),
-    /// What the clocks showed.
+    /// A reading of the clocks.
     Clock(Offset),
     /// A process of the job lives, or is about to be reaped.
     Process(Life),
@@ -69,7 +72,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// What these notes say, of which the last ones may be missing: their writer was killed. None without the beginning.
+    /// The sum of these notes. The last ones may be missing if their writer was killed. `None`
+    /// without the first note.
     pub fn of(notes: impl IntoIterator<Item = Note>) -> Option<Self> {
         let mut notes = notes.into_iter();
         let first = notes.next().filter(|note| matches!(note, Note::Began(_)))?;
@@ -81,7 +85,7 @@ impl Known {
         Some(known)
     }
 
-    /// Adds a note. Says whether it tells something new, which is to be written.
+    /// Adds a note. Returns whether it is new and must be written.
     pub fn add(&mut self, note: Note) -> bool {
         match note {
             Note::Began(before) => {
@@ -107,7 +111,8 @@ impl Known {
         self.lives.unreaped()
     }
 
-    /// The processes among the unreaped ones for which `lived` holds had their number until `now`.
+    /// Extends the lives of unreaped processes: those for which `lived` is true had their number
+    /// until `now`.
     pub fn prolong(&mut self, now: u64, lived: impl Fn(u32, u64) -> bool) {
         self.lives.prolong(now, lived);
     }

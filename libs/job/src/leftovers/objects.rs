@@ -1,4 +1,4 @@
-//! Whose a System V object is.
+//! The decision whether a System V object belongs to the job.
 
 use std::fmt;
 
@@ -25,30 +25,30 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A use of an object: by which process, and in which second since 1970. The number is 0 if there was none.
+/// A use of an object: the process, and the second since 1970. The number is 0 if there was no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The number of the process then.
+    /// The number of the process at that time.
     pub pid: u32,
-    /// When.
+    /// The second.
     pub at: u64,
 }
 
-/// What the kernel records of an object, by its kind.
+/// The kernel's record of an object, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// A segment.
     Memory {
         /// Its creation.
         made: Use,
-        /// How many attachments it has now.
+        /// The present number of attachments.
         attached: u64,
     },
     /// A set.
     Semaphores {
-        /// The last user of each semaphore, without 0; none if they could not be asked.
+        /// The last user of each semaphore, without 0; `None` if they could not be read.
         pids: Option<Vec<u32>>,
-        /// When the set was last used.
+        /// The last use of the set.
         at: u64,
     },
     /// A queue.
@@ -63,16 +63,16 @@ pub enum State {
 /// A System V object that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its number among those of its kind.
+    /// Its id among those of its kind.
     pub id: i32,
-    /// Users: its owner, and its creator.
+    /// Users: its owner and its creator.
     pub users: [u32; 2],
-    /// The rest.
+    /// The kernel's record.
     pub state: State,
 }
 
 impl Object {
-    /// Of which kind it is.
+    /// Its kind.
     pub const fn kind(&self) -> Kind {
         match self.state {
             State::Memory { .. } => Kind::Memory,
@@ -91,51 +91,52 @@ impl Object {
     }
 }
 
-/// An object is not removed.
+/// An object is not removed, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Whether the kernel names a process whose number the job had, too.
+    /// Whether the kernel names a process whose number a process of the job had as well.
     pub is_doubtful: bool,
 }
 
-/// Why an object is not removed.
+/// The reason why an object is not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Of another user.
+    /// It belongs to another user.
     #[error("it belongs to another user")]
     OtherUser,
-    /// It is older.
+    /// It is older than the job.
     #[error("it existed before the job")]
     Older,
     /// It is in use.
     #[error("it is attached to a process")]
     Attached,
-    /// Nothing says whose it is.
+    /// The kernel records no use of it.
     #[error("no process has used it")]
     Unused,
-    /// It has too many members.
+    /// The last users of a set could not be read.
     #[error("its users cannot be determined")]
     Unknown,
-    /// Somebody else made or used it.
+    /// A process outside of the job made or used it.
     #[error("process {0}, which is not of the job, made or used it")]
     Stranger(u32),
-    /// The number was another's then.
+    /// Another process had the number at that time.
     #[error("no process of the job had the number {0} when process {0} made or used it")]
     AnotherTime(u32),
-    /// No time can be compared.
+    /// The wall clock was set, so times cannot be compared.
     #[error("the system's clock was set while the job ran")]
     ClockWasSet,
 }
 
 impl Known {
-    /// Whether the job may remove this object of user `uid`. A segment is the job's if a process of the job made
-    /// it. The kernel does not record who made a set or a queue: one is the job's if all its last users are, and the
-    /// last of them was a process of the job when it used it.
+    /// Decides whether the job of user `uid` may remove this object. A segment is the job's if a
+    /// process of the job made it. The kernel does not record the maker of a set or a queue. All last
+    /// users of such an object must belong to the job. The latest of them must have been a process of
+    /// the job at the time of its use.
     ///
     /// # Errors
-    /// Why it is kept.
+    /// The reason why it is kept.
     pub fn judge(&self, object: &Object, uid: u32) -> Result<(), Kept> {
         let judgement = if object.users != [uid; 2] {
             Err(Reason::OtherUser)
@@ -168,7 +169,8 @@ impl Known {
         })
     }
 
-    /// All `uses` are by processes of the job, and one that may be the `last` of them was at its time.
+    /// All `uses` are by processes of the job. One that may be the `last` of them was by a process
+    /// of the job at its time.
     fn judge_uses(&self, uses: &[Use], last: &[Use]) -> Result<(), Reason> {
         if let Some(stranger) = uses.iter().find(|used| !self.lives.have(used.pid)) {
             return Err(Reason::Stranger(stranger.pid));

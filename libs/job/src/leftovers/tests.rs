@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 const UID: u32 = 1000;
-/// The host was booted then, in milliseconds since 1970.
+/// The boot time of the host, in milliseconds since 1970.
 const BOOT: u64 = 1_700_000_000_400;
 
 /// Process 7 of a job, from `begin` to `end` milliseconds since boot.
@@ -16,12 +16,12 @@ fn notes(begin: u64, end: u64) -> Known {
     notes
 }
 
-/// The clocks at some time since boot, the wall clock being set forward by so much.
+/// The clocks at some time since boot, with the wall clock set forward by `set`.
 fn clock(boot: u64, set: u64) -> Offset {
     Reading { before: boot, wall: BOOT + boot + set, after: boot }.into()
 }
 
-/// What the kernel records at a time since boot.
+/// The kernel's record of a time since boot.
 fn second(boot: u64) -> u64 {
     (BOOT + boot) / 1000
 }
@@ -48,7 +48,7 @@ fn reason(notes: &Known, object: &Object) -> Option<Reason> {
 }
 
 #[test]
-fn a_segment_that_a_process_of_the_job_made_is_removed_when_nobody_is_attached() {
+fn a_segment_made_by_a_process_of_the_job_is_removed_when_no_process_is_attached() {
     let notes = notes(10_000, 20_000);
     assert_eq!(reason(&notes, &segment(7, 15_000, 0)), None);
     assert_eq!(reason(&notes, &segment(7, 15_000, 1)), Some(Reason::Attached));
@@ -99,7 +99,7 @@ fn nothing_is_removed_if_the_clock_was_set_while_the_job_ran() {
 }
 
 #[test]
-fn a_note_that_says_nothing_new_is_recognised() {
+fn a_note_without_a_new_fact_is_recognised() {
     let mut notes = Known::default();
     let file = FileId { device: 27, inode: 9, born: Some(1) };
     let life = Life { pid: 7, begin: 1, seen: 2, over: false };
@@ -131,7 +131,7 @@ fn a_process_that_was_not_reaped_lived_until_now_if_that_is_known() {
 }
 
 #[test]
-fn without_their_beginning_notes_are_worth_nothing() {
+fn notes_without_their_first_one_are_not_used() {
     let life = Note::Process(Life { pid: 7, begin: 1, seen: 2, over: false });
     let began = Note::Began(Before::default());
     assert_eq!(Known::of([]), None);
@@ -141,7 +141,7 @@ fn without_their_beginning_notes_are_worth_nothing() {
 
 proptest! {
     #[test]
-    fn what_a_process_made_in_its_life_is_the_jobs_however_short_that_is(
+    fn an_object_that_a_process_made_in_its_life_is_the_jobs_even_in_a_short_life(
         begin in 1_000_u64..100_000,
         length in 0_u64..5_000,
         at in 0_u64..5_000,
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_process_of_that_number_made_is_kept_if_seconds_can_tell_them_apart(
+    fn an_object_of_another_process_with_that_number_is_kept_if_whole_seconds_distinguish_the_lives(
         begin in 10_000_u64..100_000,
         length in 0_u64..5_000,
         apart in 1_050_u64..9_000,
