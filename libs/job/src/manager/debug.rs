@@ -1,7 +1,8 @@
-//! What a job does that is debugged: its ranks are debuggers, whose programs come and go while they stay.
+//! A job whose ranks are debuggers: their programs start and end while the ranks stay.
 //!
-//! A restart begins everything that the programs share anew, on every host, while none of them runs. It
-//! goes among the words of fences: what belongs to the run before was said before it.
+//! A restart renews everything that the programs share, on every host, while no program runs. Its
+//! messages travel with those of fences. All messages of the earlier run were therefore sent before
+//! it.
 
 use crate::manager::Output;
 use crate::manager::branch::{Branch, Question};
@@ -9,23 +10,23 @@ use crate::manager::job::{Job, Phase};
 use mpd_wire::message::{Down, MAX_DEBUG_LINE};
 use mpd_wire::{Rank, RankSet};
 
-/// Ranges of ranks in one word: with the longest line it fits a frame of a job link.
+/// Most ranges of ranks in one message: with the longest line they fit a frame of a job link.
 const MAX_RANGES: usize = 1000;
 
 impl Branch {
-    /// Something for debuggers here and below.
+    /// Passes a line to debuggers here and below.
     pub(super) fn command_debuggers(&mut self, ranks: &RankSet, line: String) {
         let concerned = |child: &&crate::manager::branch::Child| child.ranks.meets(ranks);
         let below: Vec<usize> =
             self.living_children().filter(concerned).map(|child| child.place).collect();
-        // Those here expect an answer before one can come.
+        // The debuggers here must expect an answer before one can come.
         self.perform(Output::Debug(ranks.clone(), line.clone()));
         if !below.is_empty() {
             self.push(Output::ToSome(below, Down::Debug { ranks: ranks.clone(), line }));
         }
     }
 
-    /// The programs of the first world start once more.
+    /// The programs of the first world start again.
     pub(super) fn restart(&mut self) {
         let ranks = self.shares.ranks_below(self.place);
         let reduce = self.reduce_of(&ranks);
@@ -40,7 +41,7 @@ impl Branch {
 }
 
 impl Job {
-    /// The console says something to debuggers.
+    /// Sends the console's line to debuggers.
     pub(super) fn debug(&mut self, ranks: RankSet, line: String) {
         if !self.debugged || self.phase != Phase::Running || line.len() > MAX_DEBUG_LINE {
             return;
@@ -50,7 +51,7 @@ impl Job {
         }
     }
 
-    /// The console wants the programs started once more; those that they have spawned end.
+    /// The console wants the programs started again. The worlds that they have spawned end.
     pub(super) fn restart(&mut self) {
         if !self.debugged || self.phase != Phase::Running {
             return;

@@ -1,10 +1,10 @@
 //! The life of one job on the tree of its managers.
 //!
-//! [`Manager`] holds every decision of a manager process; the process itself only owns descriptors.
-//! It does not read output, speak PMI or look at processes: it is told, and says what to do. Every
-//! manager is a `branch` of the tree: it carries commands down and words up. The one on the console's
-//! host is the root, which decides for all ranks what is commanded: the `job`. A job of one host is a
-//! tree of one.
+//! [`Manager`] makes every decision of a manager process. The process only owns descriptors. The
+//! machine does not read output, speak PMI or look at processes: it takes inputs and returns
+//! outputs. Every manager is a `branch` of the tree, which passes commands down and reports up. The
+//! manager on the console's host is the root. Its `job` decides for all ranks. A job of one host is
+//! a tree of one.
 
 mod branch;
 mod debug;
@@ -37,76 +37,78 @@ pub use self::queue::{PLACING_PATIENCE, SpawnQueue};
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// From that SIGTERM to SIGKILL.
 pub const TERMINATE_GRACE: Duration = Duration::from_secs(1);
-/// From the SIGTERM after a failure to SIGKILL: time to leave, not to finish work.
+/// From the SIGTERM after a failure to SIGKILL: time to exit, not to finish work.
 pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
 /// From SIGTSTP to SIGSTOP.
 pub const STOP_GRACE: Duration = Duration::from_millis(100);
-/// How long a job that was told to end waits for a reader that does not read.
+/// The time for which a terminated job waits for a reader that does not read.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
-/// How long a manager waits for the last of the ranks below it to enter a fence before it says upwards
-/// who has: the root must see that some wait for others.
+/// The time for which a manager waits for the last of the ranks below it to enter a fence. After it
+/// the manager reports the ranks that have entered: the root must see that some ranks wait for
+/// others.
 pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 
-/// What a manager is for.
+/// The part of a job that a manager runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'a> {
-    /// Who runs what.
+    /// The ranks of each host.
     pub shares: &'a Shares,
-    /// Which of the shares is this manager's; 0 is the root.
+    /// The index of this manager's share; 0 is the root.
     pub place: usize,
-    /// Ranks of the whole job.
+    /// The number of ranks of the whole job.
     pub size: u32,
-    /// What the first failure means.
+    /// The consequence of the first failure.
     pub on_failure: OnFailure,
-    /// How long the job may run.
+    /// The time for which the job may run.
     pub limit: Option<Duration>,
-    /// Its ranks are debuggers, whose programs come and go.
+    /// Whether the ranks are debuggers, whose programs start and end.
     pub debugged: bool,
 }
 
-/// A world that the root has found a place for.
+/// A world that the root has placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldPlan {
-    /// Which: numbers and ranks that no world had before.
+    /// The world, with numbers and ranks that no other world had.
     pub world: World,
-    /// Who runs what of it.
+    /// The parts of each host.
     pub parts: Parts,
-    /// Who asked for it.
+    /// The rank that asked for it.
     pub spawner: Rank,
     /// The name of its key-value space.
     pub kvsname: String,
-    /// Hosts that join the job for it.
+    /// Hosts that join the job for this world.
     pub joining: Vec<Share>,
 }
 
-/// How a world that was spawned has ended.
+/// The end of a spawned world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldEnds {
-    /// Which.
+    /// The world.
     pub world: World,
-    /// Who ran what of it.
+    /// The parts of each host.
     pub parts: Parts,
     /// The end of each of its ranks, in order.
     pub ends: Vec<RankEnd>,
 }
 
 impl WorldEnds {
-    /// How a rank, numbered through the job, has ended.
+    /// The end of a rank, numbered through the job.
     pub fn end_of(&self, rank: Rank) -> RankEnd {
         self.ends.get(self.world.own(rank).index()).copied().unwrap_or(RankEnd::NotStarted)
     }
 
-    /// Ranks that have not come to an end of their own, so that nobody says when their output has ended.
+    /// Ranks that never started or were lost with their host, so that no message reports the end of
+    /// their output.
     pub fn unheard(&self) -> Vec<Rank> {
         let is_unheard = |end: RankEnd| matches!(end, RankEnd::NotStarted | RankEnd::Lost);
         self.world.ranks().ranks().filter(|&rank| is_unheard(self.end_of(rank))).collect()
     }
 }
 
-/// What happened. Words about ranks are about those of this host.
+/// An input. Inputs about ranks concern those of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// All that can be checked here before the start is well.
+    /// All checks here before the start have succeeded.
     Ready,
     /// Process ids of ranks that were spawned here; before [`Input::Started`].
     Pids(Vec<(Rank, u32)>),
@@ -114,7 +116,7 @@ pub enum Input {
     Started,
     /// A check before the start, or the start of a rank, failed.
     StartFailed(Failure),
-    /// A rank ended; all that it said on its PMI connection before was handed in.
+    /// A rank ended. All its messages on the PMI connection were handed in before.
     Exited(Rank, RankEnd),
     /// A rank did PMI init (again).
     Initialized(Rank),
@@ -122,19 +124,19 @@ pub enum Input {
     Finalized(Rank),
     /// A rank uses this MPI library, which does not speak PMI.
     Alone(Rank, String),
-    /// A process of a rank crashed; before its end.
+    /// A process of a rank crashed. This comes before the end of the rank.
     Crashed(Rank, Crash),
     /// A rank entered the fence.
     EnteredFence(Rank),
     /// A rank entered the fence of a group.
     EnteredGroup(Rank, FenceGroup),
-    /// A rank asked for the end of the job.
+    /// A rank asked to end the job.
     Aborted(Rank, i32, String),
-    /// A rank's PMI connection cannot be continued.
+    /// A rank's PMI connection cannot continue.
     BrokeProtocol(Rank, String),
-    /// The console forwards a signal, or somebody sends one.
+    /// The console forwards a signal, or another process sends one.
     Signal(u8),
-    /// The same for the ranks' own processes, without the others of their groups.
+    /// The same for the ranks' own processes, without the others of their process groups.
     SignalProcesses(u8),
     /// The console's terminal has another size: columns, lines.
     Resize(u16, u16),
@@ -146,101 +148,102 @@ pub enum Input {
     Suspend,
     /// `fg`.
     Resume,
-    /// The console holds the job no longer, or what has crashed of it.
+    /// The console no longer holds the job, or the crashed processes.
     GoOn,
     /// The console's connection closed.
     ConsoleLost,
     /// The daemon asks for the end of the job.
     Kill,
-    /// The daemon of this host has died, and managers directly below have not connected by way of it.
+    /// The daemon of this host has died before some child managers have connected through it.
     CutOff,
-    /// Standard output cannot be written any more: its reader closed it.
+    /// Standard output cannot be written any longer: its reader closed it.
     OutputClosed,
-    /// Output cannot be written, in the system's words.
+    /// Output cannot be written, with the system's text for the error.
     OutputFailed(String),
     /// Every process of the job is stopped, after [`Output::StopTree`].
     TreeStopped,
-    /// Why ranks cannot receive a signal that asks them to end.
+    /// The reason why ranks cannot receive a signal that asks them to end.
     SignalRefused(String),
     /// These processes cannot be killed, after [`Output::KillTree`]. The manager does not wait for them.
     LeftRunning(String),
     /// No descendant lives that can be killed, after [`Output::KillTree`].
     TreeGone,
-    /// Output went out, after [`Output::Drain`]: its reader reads.
+    /// Output was written after [`Output::Drain`]: its reader reads.
     DrainGoesOn,
-    /// All output is written or thrown away, after [`Output::Drain`].
+    /// All output is written or discarded, after [`Output::Drain`].
     Drained,
-    /// Nothing of the job is left here, after [`Output::Tidy`].
+    /// No object of the job is left here, after [`Output::Tidy`].
     Tidied,
-    /// Something worth a line to the user.
+    /// A notice for the user.
     Notice(String),
-    /// The manager above says so.
+    /// A message of the parent.
     FromParent(Down),
-    /// The manager at this place, directly below, says so.
+    /// A message of the child manager at this tree index.
     FromChild(usize, Up),
-    /// The manager at this place, directly below, cannot be reached any more, or never came.
+    /// The child manager at this tree index cannot be reached any longer, or never connected.
     ChildLost(usize, String),
-    /// The manager above cannot be reached any more.
+    /// The parent cannot be reached any longer.
     ParentLost(String),
-    /// Hosts that could not be told of the job, and why. For the root.
+    /// Hosts that did not receive the job, and the reasons. For the root.
     Missing(Vec<(DaemonName, String)>),
     /// A world is to be started. For the root.
     Spawn(WorldPlan),
-    /// What that rank wanted spawned has no place. For the root.
+    /// The spawn of this rank could not be placed. For the root.
     SpawnRefused(Rank),
-    /// All that can be checked here of a world is well, or was told to have failed.
+    /// The checks of a world here have succeeded, or a failure was reported.
     Prepared(Rank),
-    /// Every rank of a world that is to run here was started, or was told to have failed.
+    /// Every rank of a world here was started, or a failure was reported.
     Begun(Rank),
-    /// Something of a world cannot be started here.
+    /// A part of a world cannot be started here.
     WorldFailed(Rank, Failure),
-    /// A rank here says that its world and another one, by its number, share their fate or do not.
+    /// A rank here reports that its world and another one, by its number, share their fate or do
+    /// not.
     Bond {
-        /// Who says so.
+        /// The rank.
         from: Rank,
         /// The number of the other world.
         number: u32,
-        /// Whether they do.
+        /// Whether they share it.
         joined: bool,
     },
-    /// The console says something to the debuggers of these ranks. For the root.
+    /// The console sends a line to the debuggers of these ranks. For the root.
     Debug(RankSet, String),
-    /// The programs of a job that is debugged have ended and are to be started once more. For the root.
+    /// The programs of a debugged job have ended and are to be started again. For the root.
     Restart,
-    /// All is as before the first start, after [`Output::Restart`].
+    /// Everything is as before the first start, after [`Output::Restart`].
     Restarted,
-    /// A rank here wants another one of the job signaled.
+    /// A rank here asks for a signal to another rank of the job.
     InterruptRank {
-        /// Who wants it.
+        /// The rank that asks.
         from: Rank,
-        /// Whom.
+        /// The rank that gets the signal.
         rank: Rank,
         /// The signal's number.
         signal: u8,
     },
 }
 
-/// What the process has to do.
+/// An action for the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Tell the console, before anything else is done, that ranks may run from now on. At the root.
+    /// Report to the console, before any other action, that ranks may run from now on. At the root.
     TellStarted,
-    /// Everybody is ready: spawn the ranks of this host, then say [`Input::Started`].
+    /// All hosts are ready: spawn the ranks of this host, then hand in [`Input::Started`].
     Go,
-    /// Send this to every manager directly below that is not lost.
+    /// Send this to every child manager that is not lost.
     ToChildren(Down),
-    /// Send this to the manager above.
+    /// Send this to the parent.
     ToParent(Up),
-    /// The manager at this place, directly below, will not come: wait for no link and no output of it.
+    /// The child manager at this tree index will not come: wait for no link and no output of it.
     GiveUp(usize),
-    /// Send the signal to the process group of every rank that lives.
+    /// Send the signal to the process group of every living rank.
     SignalRanks(u8),
-    /// Send the signal to the process of every rank that lives, and to nobody else of its group.
+    /// Send the signal to the process of every living rank, and to no other process of its group.
     SignalProcesses(u8),
     /// The terminals of ranks have this size from now on: columns, lines. Send SIGWINCH as for
     /// [`Output::SignalRanks`].
     Resize(u16, u16),
-    /// Stop every descendant, then say [`Input::TreeStopped`].
+    /// Stop every descendant, then hand in [`Input::TreeStopped`].
     StopTree,
     /// Continue every descendant.
     ContinueTree,
@@ -250,70 +253,72 @@ pub enum Output {
     ReleaseCrashed,
     /// Kill every descendant until none is left, then say [`Input::TreeGone`].
     KillTree,
-    /// Every rank of this world that waits in the fence may go on.
+    /// Release the ranks of this world that wait in the fence.
     ReleaseFence(Rank),
-    /// Every rank of the world with this first rank that waits in the fence of that group may go on.
+    /// Release the ranks of the world with this first rank that wait in the fence of that group.
     ReleaseGroup(Rank, FenceGroup),
-    /// Send this to the managers at these places, directly below.
+    /// Send this to the child managers at these tree indices.
     ToSome(Vec<usize>, Down),
-    /// Further hosts join the job, at the places from here on; some may be known already.
+    /// Further hosts join the job, with tree indices from this one on. Some may be known already.
     Grow(u32, Vec<Share>),
-    /// A world is to be started here or below. If something of it runs here: prepare, then say
+    /// A world will be started here or below. If it has a part here: prepare that, then hand in
     /// [`Input::Prepared`].
     Prepare(World, Parts),
-    /// Start the ranks of that world that run here, then say [`Input::Begun`].
+    /// Start the ranks of that world that run here, then hand in [`Input::Begun`].
     StartWorld(Rank),
-    /// Kill what runs here of that world; say [`Input::Exited`] of each rank that was to run here.
+    /// Kill the processes of that world here. Hand in [`Input::Exited`] for each of its ranks here.
     EndWorld(Rank),
     /// All ranks of that world have ended.
     ForgetWorld(Rank),
-    /// How they have; before the world is forgotten, or the job is over. At the root.
+    /// The ends of its ranks, before the world is forgotten or the job is over. At the root.
     WorldEnded(WorldEnds),
-    /// Tell a rank here what came of its spawn.
+    /// Send a rank here the result of its spawn.
     Spawned(Rank, SpawnOutcome),
     /// Send the signal to the process of that rank.
     Interrupt(Rank, u8),
-    /// That rank has failed, and those of its world that use PMI are to hear.
+    /// That rank has failed, and the ranks of its world that use PMI get an event.
     Dead(Rank),
-    /// Say this to the debuggers of those of these ranks that run here; something is expected of all of
-    /// them that run here and below.
+    /// Send this to the debuggers of those of these ranks that run here. The debuggers of all these
+    /// ranks here and below must answer.
     Debug(RankSet, String),
-    /// Begin the key-value space of the first world and the PMI sessions of its ranks anew, then say
+    /// Renew the key-value space of the first world and the PMI sessions of its ranks, then hand in
     /// [`Input::Restarted`].
     Restart,
-    /// Tell the console that the programs can be started once more. At the root.
+    /// Report to the console that the programs can be started again. At the root.
     TellRestarted,
-    /// The first failure is known. At the root.
+    /// Report the first failure. At the root.
     TellFailed {
-        /// Where it happened, if it happened on one host.
+        /// The host, if the failure happened on one host.
         host: Option<DaemonName>,
-        /// What.
+        /// The failure.
         failure: Failure,
     },
-    /// A process of that rank crashed. At the root.
+    /// Report the crash of a process of that rank. At the root.
     TellCrashed(Rank, Crash),
-    /// A line for the user. At the root.
+    /// Show a line to the user. At the root.
     TellNotice(String),
-    /// Process ids of ranks, of whichever host. At the root.
+    /// Process ids of ranks of any host. At the root.
     Pids(Vec<(Rank, u32)>),
-    /// Tell the console that everything is stopped. At the root.
+    /// Report to the console that everything is stopped. At the root.
     TellSuspended,
-    /// Write what is left of the output, then say [`Input::Drained`].
+    /// Write the rest of the output, then hand in [`Input::Drained`].
     Drain,
-    /// Throw away what is left of the output.
+    /// Discard the rest of the output.
     DiscardOutput,
-    /// Clean up what the job left on this host, then say [`Input::Tidied`].
+    /// Clean up what the job left on this host, then hand in [`Input::Tidied`].
     Tidy,
-    /// Nothing is left anywhere: tell the console this exit code, and end. At the root.
+    /// No object of the job is left on any host: report this exit code to the console, and end. At
+    /// the root.
     Finish(u8),
-    /// Nothing has started, and nothing is left anywhere: end without a word to the console, which then
-    /// submits the job once more. At the root.
+    /// No rank was started, and no object of the job is left: end without a message to the console,
+    /// which then submits the job again. At the root.
     Withdraw,
-    /// Nothing is left here and below: send what is to be sent, and end. Not at the root.
+    /// No object of the job is left here and below: send the waiting messages, and end. Not at the
+    /// root.
     Leave,
 }
 
-/// One manager of a job. See the module.
+/// One manager of a job. The module's documentation describes it.
 #[derive(Debug)]
 pub struct Manager {
     branch: Branch,
@@ -323,17 +328,17 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// A manager of a job about to start.
+    /// A manager of a job that will start next.
     ///
     /// # Panics
-    /// If the shares have no such place.
+    /// If the shares have no such index.
     pub fn new(config: Config<'_>) -> Self {
         let branch = Branch::new(&config);
         let job = branch.is_root().then(|| Job::new(&config));
         Self { branch, job, outputs: VecDeque::new() }
     }
 
-    /// What is no word of a rank.
+    /// Handles inputs that do not concern a rank.
     fn handle_other(&mut self, now: Time, input: Input) {
         let branch = &mut self.branch;
         match input {
@@ -382,31 +387,31 @@ impl Manager {
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
-            // Words of ranks.
+            // Inputs about ranks, which `handle` takes.
             _ => {}
         }
     }
 
-    /// Says upwards what the ranks here and below did since the last time. Call once at the end of each
-    /// turn through [`Pump::advance`](mpd_machine::Pump::advance).
+    /// Reports to the parent what the ranks here and below did since the last call. Call it once at
+    /// the end of each turn through [`Pump::advance`](mpd_machine::Pump::advance).
     pub fn flush(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.flush();
         self.settle(now);
     }
 
-    /// When [`Machine::handle_timeout`] is due.
+    /// The time at which [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let job = self.job.as_ref().and_then(Job::poll_timeout);
         self.branch.poll_timeout().into_iter().chain(job).min()
     }
 
-    /// How a rank ended, or that it never started. Only the root knows.
+    /// The end of a rank, or that it never started. Only the root has it.
     pub fn end_of(&self, rank: Rank) -> RankEnd {
         self.job.as_ref().map_or(RankEnd::NotStarted, |job| job.end_of(rank))
     }
 
-    /// The exit code that `mpirun` would have now. Only the root knows; 0 elsewhere.
+    /// The present exit code of `mpirun`. Only the root has it; 0 elsewhere.
     pub fn exit_code(&self) -> u8 {
         self.job.as_ref().map_or(0, Job::exit_code)
     }
@@ -416,29 +421,29 @@ impl Manager {
         self.job.as_ref().is_some_and(Job::takes_worlds)
     }
 
-    /// The place of a rank of any world that lives. Only the root knows.
+    /// The tree index of a rank of any living world. Only the root has it.
     pub fn place_of(&self, rank: Rank) -> Option<usize> {
         self.job.as_ref().and_then(|job| job.place_of(rank))
     }
 
-    /// How many ranks live at each place that has some. Only the root knows.
+    /// The number of living ranks at each tree index that has some. Only the root has it.
     pub fn living_at(&self) -> Vec<(usize, u32)> {
         self.job.as_ref().map(Job::living_at).unwrap_or_default()
     }
 
-    /// Whether a host's manager is out of reach. Only the root knows of all.
+    /// Whether a host's manager is unreachable. Only the root has this for all hosts.
     pub fn is_lost(&self, place: usize) -> bool {
         self.job.as_ref().is_some_and(|job| job.is_lost(place))
     }
 
-    /// What the console did: only the root has one.
+    /// Handles an input of the console, which only the root has.
     fn at_root(&mut self, decide: impl FnOnce(&mut Job)) {
         if let Some(job) = &mut self.job {
             decide(job);
         }
     }
 
-    /// Carries words to the job and its commands to the branch until both are content.
+    /// Passes reports to the job and its commands to the branch until both have no more.
     fn settle(&mut self, now: Time) {
         loop {
             if let Some(say) = self.branch.poll_say() {
@@ -472,7 +477,7 @@ impl Machine for Manager {
         self.settle(now);
     }
 
-    /// What is due upwards is said by [`Manager::flush`].
+    /// [`Manager::flush`] sends reports that are due.
     fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.handle_timeout(now);
@@ -487,7 +492,7 @@ impl Machine for Manager {
     }
 }
 
-/// The word of a rank of this host that an input is, if it is one.
+/// The report about a rank that an input stands for, if it is one.
 fn word_of(input: Input) -> Result<Up, Input> {
     Ok(match input {
         Input::Pids(pids) => Up::Pids { pids },

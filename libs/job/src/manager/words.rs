@@ -1,10 +1,11 @@
-//! What ranks did in one turn of the loop, on its way up: one message of each kind, however many ranks.
+//! Reports about ranks for the parent, collected in one turn of the loop: one message of each kind
+//! for any number of ranks.
 
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{MAX_LISTED, Up};
 use mpd_wire::{Rank, RankSet};
 
-/// In the order in which they are told.
+/// The reports, in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pids: Vec<(Rank, u32)>,
@@ -14,8 +15,8 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Whether `ranks` did PMI init again after a finalize that was not told yet, which would be told
-    /// behind it.
+    /// Whether one of `ranks` has a finalize that was not yet sent. A new init of that rank would
+    /// be sent before it.
     pub(super) fn has_finalized(&self, ranks: &RankSet) -> bool {
         !self.finalized.is_empty() && ranks.ranks().any(|rank| self.finalized.contains(rank))
     }
@@ -36,7 +37,7 @@ impl Words {
         self.ends.extend(ends);
     }
 
-    /// Everything, in messages of bounded size.
+    /// Takes everything, in messages of bounded size.
     pub(super) fn take(&mut self) -> Vec<Up> {
         let Self { pids, initialized, finalized, ends } = std::mem::take(self);
         let mut ups = Vec::new();
@@ -48,7 +49,7 @@ impl Words {
     }
 }
 
-/// One rank at a time or many at once, each in the way that suits it.
+/// Adds one rank or many, each in the cheaper way.
 fn add(set: &mut RankSet, ranks: &RankSet) {
     match *ranks.ranges() {
         [(low, high)] if low == high => set.insert(Rank(low)),

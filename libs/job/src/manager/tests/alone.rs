@@ -54,7 +54,7 @@ fn the_failure_of_a_rank_that_ran_alone_gives_the_code() {
 }
 
 #[test]
-fn a_rank_that_ran_alone_on_another_host_is_told_with_that_host() {
+fn a_rank_that_ran_alone_on_another_host_is_reported_with_that_host() {
     let shares = shares(2, 1);
     let on_failure = OnFailure::End;
     let config =

@@ -18,7 +18,7 @@ fn running(size: u32) -> Story {
 }
 
 #[test]
-fn what_becomes_of_programs_under_debuggers_is_told_and_ends_nothing() {
+fn an_abort_or_a_broken_protocol_under_a_debugger_is_reported_and_ends_no_rank() {
     let mut story = running(3);
     story.tell(Input::Initialized(Rank(0)));
     let aborted = story.tell(Input::Aborted(Rank(1), 3, "why".into()));

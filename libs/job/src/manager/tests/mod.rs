@@ -49,7 +49,7 @@ fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
 struct Story {
     manager: Pump<Manager>,
     now: Time,
-    /// What was told of worlds that have ended.
+    /// The reported ends of worlds.
     ended: Vec<WorldEnds>,
 }
 
@@ -143,7 +143,7 @@ fn the_first_failure_ends_the_others_and_gives_the_code() {
 }
 
 #[test]
-fn with_continue_the_others_go_on_and_the_code_is_still_the_first_failures() {
+fn with_continue_the_others_run_on_and_the_code_is_still_the_first_failures() {
     let mut story = Story::with(3, OnFailure::Continue, None);
     assert_eq!(story.exit(2, 7), [rank_failed(2, 7), Output::Dead(Rank(2))]);
     assert_eq!(story.exit(0, 9), [Output::Dead(Rank(0))]);
@@ -162,7 +162,7 @@ fn exit_0_between_init_and_finalize_is_a_failure() {
 }
 
 #[test]
-fn with_continue_exit_0_between_init_and_finalize_ends_nobody_else() {
+fn with_continue_exit_0_between_init_and_finalize_ends_no_other_rank() {
     let mut story = Story::with(2, OnFailure::Continue, None);
     story.tell(Input::Initialized(Rank(1)));
     let failure = told(Failure::NotFinalized { rank: Rank(1) });
@@ -455,7 +455,7 @@ fn a_job_that_only_waits_for_its_reader_can_be_terminated() {
 }
 
 #[test]
-fn a_process_that_cannot_be_killed_is_told_at_once_and_outweighs_what_failed_before() {
+fn a_process_that_cannot_be_killed_is_reported_at_once_and_outweighs_an_earlier_failure() {
     let mut story = Story::of(1);
     story.tell(Input::Exited(Rank(0), RankEnd::Exited(3)));
     let outputs = story.tell(Input::LeftRunning("process 7".to_owned()));

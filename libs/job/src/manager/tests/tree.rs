@@ -25,7 +25,7 @@ impl Post {
         Self { manager: Manager::new(config), now: Time::ZERO }
     }
 
-    /// At the root of two hosts, both running.
+    /// The root of two hosts, both running.
     pub(super) fn root_running(on_failure: OnFailure) -> Self {
         let mut root = Self::with(0, 2, on_failure);
         root.tell(Input::Ready);
@@ -35,7 +35,7 @@ impl Post {
         root
     }
 
-    /// Above one other and below the root; its two ranks and those of place 17 run.
+    /// The parent of one manager and child of the root. Its two ranks and those of place 17 run.
     pub(super) fn inner_running() -> Self {
         let mut inner = Self::at(1, 18);
         inner.tell(Input::FromParent(Down::Go));
@@ -92,7 +92,7 @@ pub(super) fn exited(rank: u32, code: u8) -> Up {
 }
 
 #[test]
-fn ranks_start_when_everybody_is_ready_and_not_before() {
+fn ranks_start_when_all_hosts_are_ready_and_not_before() {
     let mut root = Post::at(0, 2);
     assert_eq!(root.tell(Input::Ready), []);
     assert_eq!(root.hear(Up::Ready), [Output::TellStarted, below(Down::Go), Output::Go]);
@@ -114,7 +114,7 @@ fn a_root_cut_off_from_managers_that_have_not_connected_withdraws_the_job() {
 }
 
 #[test]
-fn a_job_that_was_told_to_start_is_never_withdrawn() {
+fn a_job_with_the_command_to_start_is_never_withdrawn() {
     let mut root = Post::root_running(OnFailure::End);
     assert_eq!(root.tell(Input::CutOff), []);
     let mut starting = Post::at(0, 2);
@@ -137,7 +137,7 @@ fn a_failed_check_on_one_host_ends_the_start_on_all_and_names_the_host() {
 }
 
 #[test]
-fn a_failed_check_goes_up_through_those_between() {
+fn inner_managers_pass_a_failed_check_to_the_root() {
     let mut inner = Post::at(1, 18);
     let failure = Failure::Suite { problem: "x".into() };
     let word = Up::StartFailed { member: name(17), failure };
@@ -224,7 +224,7 @@ fn a_link_that_breaks_while_output_may_be_missing_fails_the_job() {
 }
 
 #[test]
-fn one_between_keeps_to_itself_that_a_link_broke_after_its_host_had_reported_everything() {
+fn an_inner_manager_does_not_report_a_link_that_broke_after_its_host_had_reported_everything() {
     let mut inner = Post::inner_running();
     inner.obey(Down::Kill);
     inner.tell(Input::TreeGone);
@@ -236,7 +236,7 @@ fn one_between_keeps_to_itself_that_a_link_broke_after_its_host_had_reported_eve
 }
 
 #[test]
-fn what_ranks_did_in_one_turn_goes_up_as_one_message_of_each_kind_in_order() {
+fn reports_of_one_turn_go_up_as_one_message_of_each_kind_in_order() {
     let mut inner = Post::inner_running();
     for rank in [Rank(2), Rank(3)] {
         assert_eq!(inner.tell(Input::Initialized(rank)), []);
@@ -257,7 +257,7 @@ fn what_ranks_did_in_one_turn_goes_up_as_one_message_of_each_kind_in_order() {
 }
 
 #[test]
-fn an_init_after_a_finalize_of_the_same_turn_is_told_after_it() {
+fn an_init_after_a_finalize_of_the_same_turn_is_sent_after_it() {
     let mut inner = Post::inner_running();
     inner.tell(Input::Finalized(Rank(2)));
     let finalized = above(Up::Finalized { ranks: ranks("2") });
@@ -266,7 +266,7 @@ fn an_init_after_a_finalize_of_the_same_turn_is_told_after_it() {
 }
 
 #[test]
-fn a_word_that_cannot_wait_comes_behind_what_ranks_did_before() {
+fn an_urgent_message_follows_the_earlier_reports() {
     let mut inner = Post::inner_running();
     inner.tell(Input::Exited(Rank(3), RankEnd::Exited(4)));
     let aborted = Up::Aborted { rank: Rank(2), code: 1, message: String::new() };
@@ -277,7 +277,7 @@ fn a_word_that_cannot_wait_comes_behind_what_ranks_did_before() {
 }
 
 #[test]
-fn many_ends_are_told_in_messages_of_bounded_size() {
+fn many_ends_are_sent_in_messages_of_bounded_size() {
     let size = 3 * u32::try_from(MAX_LISTED).unwrap();
     let shares = shares(2, size / 2);
     let config = Config {
@@ -357,7 +357,7 @@ fn everything_is_stopped_when_all_have_answered_the_last_command_to_stop() {
 }
 
 #[test]
-fn what_is_stopped_only_after_it_was_let_go_on_is_let_go_on_again() {
+fn a_tree_that_stops_after_the_command_to_continue_is_continued_again() {
     let mut inner = Post::inner_running();
     inner.obey(Down::Stop { round: 1 });
     inner.obey(Down::Continue);
@@ -448,7 +448,7 @@ fn ranks_of_a_host_lost_before_the_start_were_not_started() {
 }
 
 #[test]
-fn a_lost_host_has_answered_whatever_was_asked() {
+fn a_lost_host_counts_as_having_answered_every_question() {
     let lost = above(Up::Lost { member: name(17), problem: "closed".into() });
     let asked = [
         (Down::Stop { round: 7 }, Input::TreeStopped, Up::Stopped { round: 7 }),
@@ -468,7 +468,7 @@ fn a_lost_host_has_answered_whatever_was_asked() {
 }
 
 #[test]
-fn who_loses_the_manager_above_kills_at_once_cleans_up_and_ends() {
+fn a_manager_that_loses_its_parent_kills_at_once_cleans_up_and_ends() {
     let mut inner = Post::inner_running();
     assert_eq!(
         inner.tell(Input::ParentLost("closed".into())),
@@ -481,7 +481,7 @@ fn who_loses_the_manager_above_kills_at_once_cleans_up_and_ends() {
 }
 
 #[test]
-fn who_loses_the_manager_above_while_draining_does_not_wait_for_a_reader() {
+fn a_manager_that_loses_its_parent_while_draining_does_not_wait_for_a_reader() {
     let mut leaf = Post::at(1, 2);
     leaf.obey(Down::Go);
     leaf.obey(Down::Kill);
@@ -515,7 +515,7 @@ fn a_request_to_kill_at_any_host_ends_the_job_as_killed() {
 }
 
 #[test]
-fn a_host_that_could_not_be_told_of_the_job_ends_its_start() {
+fn a_host_that_did_not_receive_the_job_ends_its_start() {
     let mut root = Post::at(0, 18);
     let missing = |place| Input::Missing(vec![(name(place), "unreachable".to_owned())]);
     root.tell(Input::FromChild(2, Up::Ready));
@@ -568,7 +568,7 @@ fn lines_for_the_user_and_process_ids_reach_the_root() {
 }
 
 #[test]
-fn words_about_what_is_not_below_are_ignored() {
+fn messages_about_ranks_and_hosts_that_are_not_below_are_ignored() {
     let mut root = Post::root_running(OnFailure::End);
     let foreign = [
         exited(0, 9),
@@ -590,7 +590,7 @@ fn words_about_what_is_not_below_are_ignored() {
     assert_eq!(root.tell(Input::FromParent(Down::Kill)), [], "nobody is above the root");
 }
 
-/// Any group, also of ranks and places that there are not.
+/// Any group, including some with ranks and places that do not exist.
 fn some_group(dice: &mut Dice) -> FenceGroup {
     let low = u32::try_from(dice.below(50)).unwrap();
     let members = [
@@ -603,7 +603,7 @@ fn some_group(dice: &mut Dice) -> FenceGroup {
     FenceGroup { members: members[dice.below(members.len())].clone(), tag: 0 }
 }
 
-/// Any command, among them some that nobody would give.
+/// Any command, including some that no manager would send.
 fn some_down(dice: &mut Dice) -> Down {
     let downs = [
         Down::Go,
@@ -623,7 +623,7 @@ fn some_down(dice: &mut Dice) -> Down {
     downs[dice.below(downs.len())].clone()
 }
 
-/// Any word, about ranks and hosts that there may not be.
+/// Any report, about ranks and hosts that may not exist.
 fn some_up(dice: &mut Dice) -> Up {
     let member = name(dice.below(20));
     let low = u32::try_from(dice.below(50)).unwrap();
@@ -661,7 +661,7 @@ fn some_up(dice: &mut Dice) -> Up {
 }
 
 #[test]
-fn nothing_that_other_managers_say_makes_one_fall() {
+fn no_message_of_another_manager_makes_a_manager_panic() {
     for seed in 0..600 {
         let mut dice = Dice::new(seed);
         let place = [0, 1, 17][dice.below(3)];

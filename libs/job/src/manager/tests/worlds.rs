@@ -3,7 +3,7 @@
 use super::*;
 use mpd_wire::job::{Parts, SpawnOutcome, World};
 
-/// A world of so many ranks on the only host.
+/// A world of `size` ranks on the only host.
 pub(super) fn spawn_plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
     let world = World { number, first: Rank(first), size };
     WorldPlan {
@@ -41,13 +41,13 @@ fn a_job_is_over_when_all_its_worlds_are_and_an_ended_one_is_forgotten() {
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
 }
 
-/// Of which world, and how each of its ranks has ended, in the order in which it was told.
+/// The worlds and the ends of their ranks, in the order of the reports.
 fn ended(story: &Story) -> Vec<(u32, Vec<RankEnd>)> {
     story.ended.iter().map(|ended| (ended.world.number, ended.ends.clone())).collect()
 }
 
 #[test]
-fn how_the_ranks_of_a_world_ended_is_told_once_it_has_ended() {
+fn the_ends_of_the_ranks_of_a_world_are_reported_when_it_has_ended() {
     let mut story = with_world(1, 1, 1, 2);
     spawn(&mut story, spawn_plan(2, 3, 1, 0));
     story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
@@ -63,7 +63,7 @@ fn how_the_ranks_of_a_world_ended_is_told_once_it_has_ended() {
 }
 
 #[test]
-fn a_world_that_was_still_being_started_when_the_job_ended_is_told_at_the_end() {
+fn a_world_that_was_still_being_started_when_the_job_ended_is_reported_at_the_end() {
     let mut story = Story::of(1);
     story.tell(Input::Spawn(spawn_plan(1, 1, 2, 0)));
     story.tell(Input::Prepared(Rank(1)));
@@ -77,7 +77,7 @@ fn a_world_that_was_still_being_started_when_the_job_ended_is_told_at_the_end() 
 }
 
 #[test]
-fn a_failure_in_a_world_ends_all_and_is_told_by_its_own_numbers() {
+fn a_failure_in_a_world_ends_all_and_is_reported_with_the_worlds_own_numbers() {
     let mut story = with_world(1, 1, 1, 2);
     let end = RankEnd::Exited(3);
     let failure = Box::new(Failure::Rank { rank: Rank(1), end });
@@ -97,7 +97,7 @@ fn worlds_have_fences_of_their_own() {
 }
 
 #[test]
-fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_hears_which_rank_it_was() {
+fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_the_failed_rank() {
     let mut story = Story::of(1);
     let plan = spawn_plan(1, 1, 2, 0);
     let first = plan.world.first;
@@ -175,7 +175,7 @@ fn nothing_is_started_for_a_spawner_that_has_ended() {
 }
 
 #[test]
-fn a_world_that_is_being_started_while_its_part_ends_goes_when_it_has_been_heard_of() {
+fn a_world_that_is_being_started_while_its_part_ends_is_ended_after_its_preparation() {
     let mut story = with_world(1, 1, 1, 1);
     story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
     let grandchild = spawn_plan(2, 2, 1, 1);
@@ -191,7 +191,7 @@ fn a_world_that_is_being_started_while_its_part_ends_goes_when_it_has_been_heard
 }
 
 #[test]
-fn a_rank_is_signaled_for_a_peer_of_its_world_and_for_nobody_else() {
+fn a_rank_is_signaled_only_for_a_peer_of_its_world() {
     let mut story = with_world(2, 1, 2, 1);
     let interrupt =
         |from, rank| Input::InterruptRank { from: Rank(from), rank: Rank(rank), signal: 10 };
