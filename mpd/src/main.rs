@@ -8,6 +8,7 @@ mod cli;
 mod daemon;
 mod debugger;
 mod leftovers;
+mod limits;
 mod lookout;
 mod manager;
 mod notes;

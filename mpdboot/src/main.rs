@@ -8,6 +8,7 @@ mod boot;
 mod child;
 mod cli;
 mod command;
+mod complain;
 mod daemon;
 mod drive;
 mod failure;
@@ -20,13 +21,13 @@ mod roster;
 mod up;
 mod wire;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use mpd_io::identity::Closed;
 
 use crate::cli::{Cli, Role};
+use crate::complain::complain;
 
 fn main() -> ExitCode {
     mpd_io::with_enough_stack(serve)
@@ -59,10 +60,4 @@ fn serve() -> ExitCode {
             ExitCode::from(cli::EXIT_NOTHING)
         }
     }
-}
-
-/// One line of ours on standard error.
-fn complain(text: &str) {
-    // Nobody may be there to read it.
-    let _ = writeln!(std::io::stderr(), "mpdboot: {}", mpd_io::logging::one_line(text));
 }

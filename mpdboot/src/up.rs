@@ -21,13 +21,14 @@ use mpd_io::signals::Signals;
 use crate::agent::CONNECT_S;
 use crate::boot::State;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
+use crate::complain::complain;
 use crate::daemon::{Aborted, NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver};
 use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
 use crate::roster::Roster;
 use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
-use crate::{command, complain, daemon, key};
+use crate::{command, daemon, key};
 
 use end::End;
 use private::Wanted;

@@ -1,5 +1,5 @@
-//! Consoles that find a private ring by its socket in the run directory: what they may ask for, the answers where
-//! the ring is this host alone, and the end of their debuggers with the job.
+//! Consoles that find a private ring by its socket in the run directory: what they may ask for, and the end of
+//! their debuggers with the job.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -8,16 +8,16 @@ use std::path::Path;
 
 use mpd_io::listed::Listed;
 use mpd_machine::Time;
+use mpd_wire::JobId;
 use mpd_wire::job::JobSpec;
-use mpd_wire::message::{ConsoleReply, JobRef, ManagerOrder, Opening, OrderAnswer, RingRequest};
-use mpd_wire::{DaemonName, JobId};
+use mpd_wire::message::{ManagerOrder, Opening, RingRequest};
 
 use crate::daemon::door::Door;
+use crate::daemon::errand::Errand;
 use crate::daemon::jobs::Jobs;
-use crate::daemon::membership::{Errand, errands, hosted, no_such_job};
 
 /// What a guest is told who wants something else.
-const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals and kills that job, switches \
+pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals and kills that job, switches \
                        its standard input, and runs debuggers of it, and nothing else";
 
 /// See the module.
@@ -71,12 +71,12 @@ impl Guests {
         self.door.next(now, || listener.accept()).map(|(stream, _)| stream)
     }
 
-    /// What debuggers are to be told: to end, once the job that they are for has ended.
+    /// Messages to the managers of debuggers: they end once their target job has ended.
     pub(super) fn see_off(&mut self, jobs: &Jobs) -> Vec<Errand> {
         let left = jobs.others_than_of(self.owner);
         let untold: Vec<JobId> =
             left.into_iter().filter(|job| self.seen_off.insert(job.clone())).collect();
-        let end = |job| Errand { job, order: ManagerOrder::Kill, link: None };
+        let end = |job| Errand::new(job, ManagerOrder::Kill);
         untold.into_iter().map(end).collect()
     }
 }
@@ -113,51 +113,9 @@ pub(super) fn check_job(spec: &JobSpec) -> Result<(), String> {
     }
 }
 
-/// What a daemon that is in no ring answers, and what managers are to be told.
-pub(super) fn answer(jobs: &Jobs, request: RingRequest) -> (Vec<ConsoleReply>, Vec<Errand>) {
-    match request {
-        RingRequest::Jobs => (listing(jobs), Vec::new()),
-        RingRequest::KillJob { job } => order(jobs, &job, &ManagerOrder::Kill),
-        RingRequest::SignalJob { job, signal, single } => {
-            order(jobs, &job, &ManagerOrder::Signal { signal, single })
-        }
-        RingRequest::SwitchStdin { job, ranks } => {
-            order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
-        }
-        // `check` lists what is refused.
-        _ => (vec![refused(REFUSAL)], Vec::new()),
-    }
-}
-
-fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
-    let Ok(me) = DaemonName::new(jobs.name()) else { return vec![refused("no name")] };
-    let mut replies = Vec::new();
-    for page in 0.. {
-        let (parts, more) = jobs.listing(page);
-        let parts = hosted(me.clone(), parts).collect();
-        replies.push(ConsoleReply::Jobs { me: me.clone(), jobs: parts, missing: Vec::new(), more });
-        if !more {
-            break;
-        }
-    }
-    replies
-}
-
-fn order(jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> (Vec<ConsoleReply>, Vec<Errand>) {
-    match errands(jobs, job, order) {
-        Ok(errands) => (vec![ConsoleReply::Done { missing: Vec::new() }], errands),
-        Err(OrderAnswer::Failed { problem }) => (vec![refused(&problem)], Vec::new()),
-        Err(_) => (vec![refused(&no_such_job(job))], Vec::new()),
-    }
-}
-
-fn refused(problem: &str) -> ConsoleReply {
-    ConsoleReply::Refused { problem: problem.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
-    use mpd_wire::message::VERSION;
+    use mpd_wire::message::{JobRef, VERSION};
 
     use super::*;
 
@@ -182,20 +140,5 @@ mod tests {
             Opening::Status { version: VERSION },
         ];
         assert!(bad.iter().all(|opening| check(opening).is_err()));
-    }
-
-    #[test]
-    fn a_daemon_without_jobs_lists_none_and_knows_none() {
-        let jobs = Jobs::new("h1", "h1", None);
-        let (replies, errands) = answer(&jobs, RingRequest::Jobs);
-        let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
-            panic!("{replies:?}");
-        };
-        assert_eq!((me.as_str(), parts.len(), errands.len()), ("h1", 0, 0));
-        let (replies, errands) = answer(&jobs, RingRequest::KillJob { job: JobRef::Private(7) });
-        assert!(errands.is_empty());
-        assert_eq!(replies, [refused("no job p7; 'mpdlistjobs' lists them")]);
-        let (replies, _) = answer(&jobs, RingRequest::ExitAll);
-        assert_eq!(replies, [refused(REFUSAL)]);
     }
 }

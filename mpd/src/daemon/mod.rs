@@ -1,51 +1,61 @@
 //! The daemon process: one loop over its Unix socket and its port, who is connected to them, its
 //! children and signals.
 //!
-//! It decides little: who may speak ([`peers`]), which job gets which id ([`jobs`]); what the ring does
-//! is decided by the pure machine that [`membership`] drives over the links of [`net`]. A console,
-//! manager or other daemon can close its own connection, never the daemon.
+//! Each resource has one owner: [`peers`] has the connections of consoles and managers, [`jobs`] the jobs and the
+//! children, [`membership`] all that concerns the ring, over the links of [`net`]. Owners do not call each other. They
+//! return events, and this loop routes each event to one owner. A console, a manager or another daemon can close its
+//! own connection, never the daemon.
 
+mod alone;
+mod demand;
 mod door;
+mod errand;
 mod guests;
 mod jobs;
+mod listening;
 mod membership;
 mod names;
 mod net;
 mod peers;
 mod placement;
+mod ready;
 mod spawns;
 pub(crate) mod status;
+mod submission;
 mod throttle;
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::net::UnixListener;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use mpd_io::clock::Clock;
+use mpd_io::clock::{Clock, wall};
 use mpd_io::conn::Conn;
-use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, oom, priority, tree};
 use mpd_machine::Time;
-use nix::fcntl::Flock;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use nix::sys::stat::{Mode, umask};
-use std::os::fd::{AsFd as _, AsRawFd};
-use std::os::unix::net::UnixStream;
+use mpd_wire::job::Notice;
+use mpd_wire::message::{ConsoleReply, Phase, RingRequest, Span};
 
 use crate::cli::Cli;
+use crate::daemon::demand::Demand;
 use crate::daemon::door::{Door, PER_TURN};
+use crate::daemon::errand::Errand;
 use crate::daemon::guests::Guests;
 use crate::daemon::jobs::Jobs;
-use crate::daemon::membership::{Hands, Membership};
+use crate::daemon::listening::Listening;
+use crate::daemon::membership::{Announcement, Membership, Turn};
 use crate::daemon::names::Names;
-use crate::daemon::peers::Peers;
+use crate::daemon::peers::{Event, Peers};
+use crate::daemon::placement::Plan;
+use crate::daemon::ready::Ready;
+use crate::daemon::submission::Submission;
+use crate::limits;
 use crate::start::READY;
 
 const LISTENER: Token = Token(0);
@@ -59,38 +69,17 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
-    keep_owner_of_files();
+    limits::keep_owner_of_files();
     // Whole lists of members go to those who enter, and leave no holes behind.
     mpd_io::part_large_blocks();
     let descriptor = if cli.private { 4 } else { 3 };
     let told = cli.tell_ready.then(|| adopt_inherited(descriptor)).transpose()?.map(File::from);
-    let mut ready = Ready(told);
+    let mut ready = Ready::new(told);
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
         ready.tell(&mpd_io::logging::one_line(&format!("{error:#}")));
     }
     result
-}
-
-/// Whoever waits for this daemon to serve.
-struct Ready(Option<File>);
-
-impl Ready {
-    /// Says the first word; later ones have nobody to hear them.
-    fn tell(&mut self, word: &str) {
-        if let Some(mut told) = self.0.take()
-            && let Err(e) = told.write_all(word.as_bytes())
-        {
-            log::warn!("nobody waits for the daemon: {e}");
-        }
-    }
-
-    /// Whether whoever waited has gone before the first word.
-    fn is_deserted(&self) -> bool {
-        let Some(told) = &self.0 else { return false };
-        let mut fds = [PollFd::new(told.as_fd(), PollFlags::empty())];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-    }
 }
 
 struct Daemon {
@@ -109,26 +98,6 @@ struct Daemon {
     /// Signals may be waiting.
     signalled: bool,
     ending: bool,
-}
-
-/// A ring that consoles can reach; a private one of one has none of this.
-struct Listening {
-    listener: UnixListener,
-    rundir: RunDir,
-    is_private: bool,
-    _lock: Flock<File>,
-    door: Door,
-}
-
-impl Drop for Listening {
-    /// The next daemon finds no stale socket, managers notice and wait for it. A private ring has no next
-    /// daemon, and its directory no other use.
-    fn drop(&mut self) {
-        let _ = fs::remove_file(self.rundir.socket());
-        if self.is_private {
-            let _ = fs::remove_dir_all(self.rundir.path());
-        }
-    }
 }
 
 impl Daemon {
@@ -150,8 +119,8 @@ impl Daemon {
             .with_context(|| {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
-        raise_descriptor_limit();
-        lift_cpu_limit();
+        limits::raise_descriptor_limit();
+        limits::lift_cpu_limit();
         priority::of_a_server();
         let is_readier = |ours| ours > oom::OF_ROOTS_DAEMON;
         if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_readier) {
@@ -159,7 +128,7 @@ impl Daemon {
             let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
         }
         tree::become_subreaper().context("cannot become a subreaper")?;
-        keep_to_oneself()?;
+        limits::keep_to_oneself()?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
@@ -169,12 +138,12 @@ impl Daemon {
         )?;
         let clock = Clock::start();
         let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
-        let mut peers = Peers::new(descriptor_limit());
+        let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;
         if let Some(listening) = &serving {
-            let fd = listening.listener.as_raw_fd();
+            let fd = listening.as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
-            let ring = Membership::start(cli, &name, &rundir, &clock)?;
+            let ring = Membership::start(cli, &name, &rundir, clock.now())?;
             let fd = ring.port().as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
             membership = Some(ring);
@@ -206,8 +175,7 @@ impl Daemon {
         loop {
             self.take_signals();
             self.accept();
-            let (registry, ring) = (self.poll.registry(), self.membership.as_mut());
-            self.peers.turn(registry, &mut self.jobs, ring, self.clock.now());
+            self.serve_peers();
             self.jobs.turn(self.clock.now());
             self.ring_turn(ready)?;
             self.tell_managers();
@@ -229,7 +197,7 @@ impl Daemon {
 
     fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
-            LISTENER => self.listening.iter_mut().for_each(|l| l.door.knock()),
+            LISTENER => self.listening.iter_mut().for_each(Listening::knock),
             GUESTS => self.guests.iter_mut().for_each(|g| g.door().knock()),
             SIGNALS => self.signalled = true,
             PORT => self.membership.iter_mut().for_each(Membership::knock),
@@ -252,9 +220,8 @@ impl Daemon {
         let is_needed = self.is_needed();
         let Some(membership) = &mut self.membership else { return Ok(()) };
         let now = self.clock.now();
-        let mut hands = Hands { registry: self.poll.registry(), jobs: &mut self.jobs, now };
-        membership.review_bond(&mut hands, is_needed);
-        membership.turn(self.poll.registry(), &mut self.jobs, now);
+        let turn = Turn { registry: self.poll.registry(), jobs: &mut self.jobs, now };
+        membership.turn(turn, is_needed);
         while let Some((console, reply, last)) = membership.next_answer() {
             if !self.peers.answer(console, &reply, last, now) {
                 membership.forget_console(console);
@@ -272,24 +239,22 @@ impl Daemon {
         }
     }
 
-    /// Managers that were started here, and what is to be said to managers.
+    /// Adds the connections of started managers, and sends messages to managers.
     fn tell_managers(&mut self) {
-        self.peers.welcome_managers(self.poll.registry(), &mut self.jobs, self.clock.now());
+        for (job, conn) in self.jobs.take_connections() {
+            let (registry, now) = (self.poll.registry(), self.clock.now());
+            if let Err(e) = self.peers.welcome_manager(registry, job.clone(), conn, now) {
+                log::error!("cannot listen to the manager of job {job}: {e}");
+                self.jobs.manager_closed(&job);
+            }
+        }
         if let (Some(guests), false) = (&mut self.guests, self.peers.has_owner()) {
             for errand in guests.see_off(&self.jobs) {
                 self.peers.tell_manager(errand);
             }
         }
-        let Some(membership) = &mut self.membership else {
-            let named = self.names.serve(self.clock.now(), &mut self.jobs);
-            for errand in named.into_iter().chain(spawns::serve(&mut self.jobs)) {
-                self.peers.tell_manager(errand);
-            }
-            return;
-        };
-        while let Some(errand) = membership.next_errand() {
-            self.peers.tell_manager(errand);
-        }
+        let errands = std::iter::from_fn(|| self.membership.as_mut()?.next_errand());
+        errands.for_each(|errand| self.peers.tell_manager(errand));
     }
 
     /// A private ring stays while the mpirun that began it or a job of it is here.
@@ -299,7 +264,7 @@ impl Daemon {
 
     fn wait(&self) -> Option<Duration> {
         let membership = self.membership.as_ref();
-        let consoles = self.listening.as_ref().map(|l| &l.door);
+        let consoles = self.listening.as_ref().map(Listening::door);
         let guests = self.guests.as_ref().map(Guests::waiting);
         let port = membership.map(|m| m.port().door());
         let doors = || [consoles, guests, port].into_iter().flatten();
@@ -330,13 +295,126 @@ impl Daemon {
         let now = self.clock.now();
         for signal in self.signals.pending() {
             if signal == libc::SIGCHLD {
-                self.jobs.reap(&mut self.peers, now);
+                self.reap(now);
             } else {
                 log::info!("ending on signal {signal}");
                 self.ending = true;
                 self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
             }
         }
+    }
+
+    fn reap(&mut self, now: Time) {
+        while let Some(job) = self.jobs.reap() {
+            for event in self.peers.last_words(&job) {
+                self.route(event, now);
+            }
+            self.jobs.manager_died(&job, now);
+        }
+    }
+
+    /// Serves the connections that are ready.
+    fn serve_peers(&mut self) {
+        let now = self.clock.now();
+        for event in self.peers.turn(now) {
+            self.route(event, now);
+        }
+    }
+
+    /// Routes an event of a connection.
+    fn route(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Report { job, report } => {
+                if let Some(demand) = self.jobs.report(job, report) {
+                    self.serve_manager(demand, now);
+                }
+            }
+            Event::ManagerClosed { job } => self.jobs.manager_closed(&job),
+            Event::Registers { manager, opening, pid } => {
+                self.peers.registered(manager, self.jobs.adopt(opening, pid));
+            }
+            Event::Status { console } => {
+                self.peers.answer(console, &self.jobs.status(), true, now);
+            }
+            Event::Asks { console, request } => self.ask(console, request, now),
+            Event::Submits { console, process, submission } => {
+                self.submit(console, process, &submission, now);
+            }
+            Event::Gone { console } => {
+                self.membership.iter_mut().for_each(|m| m.forget_console(console));
+            }
+        }
+    }
+
+    /// A request of a manager goes to the membership. Without a ring it is answered at once.
+    fn serve_manager(&mut self, demand: Demand, now: Time) {
+        if let Some(membership) = &mut self.membership {
+            return membership.serve(self.poll.registry(), now, demand);
+        }
+        match demand {
+            Demand::Name(wish) => self.peers.tell_manager(self.names.serve(now, wish)),
+            Demand::Spawn(spawn) => self.tell_all(spawns::answers(self.jobs.name(), spawn)),
+            Demand::Cancel(_) => {}
+        }
+    }
+
+    fn tell_all(&mut self, errands: Vec<Errand>) {
+        errands.into_iter().for_each(|errand| self.peers.tell_manager(errand));
+    }
+
+    /// A console requests something of the ring.
+    fn ask(&mut self, console: usize, request: RingRequest, now: Time) {
+        if let Some(membership) = &mut self.membership {
+            return membership.ask(self.poll.registry(), now, console, request);
+        }
+        let (replies, errands) = alone::answer(&self.jobs, request);
+        for (at, reply) in replies.iter().enumerate() {
+            self.peers.answer(console, reply, at + 1 == replies.len(), now);
+        }
+        self.tell_all(errands);
+    }
+
+    /// A console submits a job. The root manager of the job gets the console, or the console gets the reason of a
+    /// refusal.
+    fn submit(&mut self, console: usize, process: Option<u32>, submission: &Submission, now: Time) {
+        match self.launch(console, process, submission, now) {
+            Ok(()) => self.peers.hand_over(self.poll.registry(), console),
+            Err(problem) => {
+                log::warn!("job refused: {problem:#}");
+                let problem = format!("{problem:#}");
+                self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
+            }
+        }
+    }
+
+    /// Starts the job here and announces it to the other hosts.
+    fn launch(
+        &mut self,
+        console: usize,
+        process: Option<u32>,
+        submission: &Submission,
+        now: Time,
+    ) -> Result<()> {
+        let spec = &submission.spec;
+        let name = self.jobs.name();
+        let began_us = wall();
+        let Plan { shares, mut notices } = match &self.membership {
+            Some(membership) => membership.place(spec)?,
+            None if spec.adopted => placement::adopted(name, None)?,
+            None => placement::alone(name, spec)?,
+        };
+        let took_us = wall().saturating_sub(began_us);
+        let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
+        notices.extend(submission.notice.clone().map(Notice::major));
+        let launch = self.jobs.plan(self.jobs.new_id(process)?, spec, shares)?;
+        let announcement = Announcement::new(&launch, spec.trace)?;
+        let spans = spec.trace.then_some(placement).into_iter().collect();
+        let console = self.peers.console(console).context("the console is gone")?;
+        self.jobs.start_root(&launch, console, submission, (notices, spans))?;
+        if let (Some(membership), Some(announcement)) = (&mut self.membership, announcement) {
+            membership.announce(self.poll.registry(), now, announcement);
+        }
+        Ok(())
     }
 
     fn accept(&mut self) {
@@ -349,10 +427,10 @@ impl Daemon {
 
     /// Accepts what waits, a bounded number a turn.
     fn accept_consoles(&mut self) {
-        let Some(Listening { listener, door, .. }) = &mut self.listening else { return };
+        let Some(listening) = &mut self.listening else { return };
         for _ in 0..PER_TURN {
             let now = self.clock.now();
-            let Some((stream, _)) = door.next(now, || listener.accept()) else { return };
+            let Some(stream) = listening.next(now) else { return };
             let registry = self.poll.registry();
             let added =
                 Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, false, now));
@@ -394,52 +472,4 @@ fn begin_private(
     let owner = (owner, guests.are_let_in());
     peers.add_owner(poll.registry(), Conn::new(stream)?, owner, now)?;
     Ok(guests)
-}
-
-impl Listening {
-    fn begin(rundir: &RunDir, is_private: bool) -> Result<Self> {
-        let (lock, listener) = rundir.serve()?;
-        let (rundir, door) = (rundir.clone(), Door::new("console"));
-        let listening = Self { listener, rundir, is_private, _lock: lock, door };
-        listening.listener.set_nonblocking(true)?;
-        Ok(listening)
-    }
-}
-
-/// Keys are in this process's memory: nobody reads it through /proc, traces it, or finds it in a core
-/// file. Ranks get their user's own limit.
-pub(crate) fn keep_to_oneself() -> Result<()> {
-    nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
-    let (_, hard) = getrlimit(Resource::RLIMIT_CORE).context("cannot read the limit of cores")?;
-    setrlimit(Resource::RLIMIT_CORE, 0, hard).context("cannot forbid core files")
-}
-
-/// How many descriptors this process may have.
-fn descriptor_limit() -> u64 {
-    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft)
-}
-
-/// Every rank costs its manager descriptors: the hard limit is ours to use. Ranks get the user's.
-/// The limit of CPU time of the user's shell is for programs, and for those ranks get it by their job's specification.
-pub(crate) fn lift_cpu_limit() {
-    let (_, hard) = getrlimit(Resource::RLIMIT_CPU).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
-    // Above a hard limit only root comes.
-    if setrlimit(Resource::RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY).is_err() {
-        let _ = setrlimit(Resource::RLIMIT_CPU, hard, hard);
-    }
-    mpd_io::ignore_signal(libc::SIGXCPU);
-}
-
-/// Takes from the mask of file modes what it takes from the owner: what the daemon makes, it has to use.
-fn keep_owner_of_files() {
-    let all = umask(Mode::from_bits_truncate(0o077));
-    umask(all & Mode::from_bits_truncate(0o077));
-}
-
-pub(crate) fn raise_descriptor_limit() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
-        log::warn!("cannot raise the limit of open files to {hard}: {e}");
-    }
 }

@@ -5,12 +5,27 @@ use std::collections::BTreeMap;
 
 use mpd_machine::Time;
 use mpd_wire::JobId;
-use mpd_wire::message::{NameAnswer, NameWish};
+use mpd_wire::message::{ManagerOrder, NameAnswer, NameWish};
 use mpd_wire::names::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
 
-use crate::daemon::jobs::{Jobs, Wish};
-use crate::daemon::membership::Errand;
+use crate::daemon::errand::Errand;
 use crate::daemon::throttle::Throttle;
+
+/// A request of a manager of this host about a name.
+#[derive(Debug)]
+pub(super) struct Wish {
+    /// The manager's job, and the number that the manager gave the request.
+    pub(super) job: JobId,
+    pub(super) request: u32,
+    pub(super) wish: NameWish,
+}
+
+impl Wish {
+    /// The message with the answer.
+    pub(super) fn answered(self, answer: NameAnswer) -> Errand {
+        Errand::new(self.job, ManagerOrder::Named { request: self.request, answer })
+    }
+}
 
 /// The lock of a key.
 ///
@@ -56,13 +71,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What managers here are to be told of what they want.
-    pub(super) fn serve(&mut self, now: Time, jobs: &mut Jobs) -> Vec<Errand> {
-        let serve = |wish: Wish| {
-            let answer = self.answer(now, &wish.job, &wish.wish);
-            wish.answered(answer)
-        };
-        jobs.take_wishes().into_iter().map(serve).collect()
+    /// Serves a request.
+    pub(super) fn serve(&mut self, now: Time, wish: Wish) -> Errand {
+        let answer = self.answer(now, &wish.job, &wish.wish);
+        wish.answered(answer)
     }
 
     fn answer(&mut self, now: Time, job: &JobId, wish: &NameWish) -> NameAnswer {

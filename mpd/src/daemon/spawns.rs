@@ -1,23 +1,46 @@
-//! What a job wants for processes that its ranks spawn where there is no ring: this host is all there is.
+//! What jobs want for processes that their ranks spawn. Where there is no ring this host is all there is.
 
-use mpd_wire::message::ManagerOrder;
+use mpd_wire::job::SpawnWish;
+use mpd_wire::message::{Launch, ManagerOrder};
+use mpd_wire::{DaemonName, JobId};
 
-use crate::daemon::jobs::{Jobs, Spawn};
-use crate::daemon::membership::{Errand, errands_of_missing};
+use crate::daemon::errand::Errand;
 use crate::daemon::placement;
 
-/// What managers here are to be told.
-pub(super) fn serve(jobs: &mut Jobs) -> Vec<Errand> {
-    let spawns = jobs.take_spawns();
-    spawns.into_iter().flat_map(|spawn| answers(jobs.name(), spawn)).collect()
+/// Hosts in one order to a manager: so many problems fit a frame.
+const MISSING_PER_ORDER: usize = 256;
+
+/// What a root manager wants for processes that its ranks spawn.
+#[derive(Debug)]
+pub(super) enum Spawn {
+    /// To know where they go.
+    Place {
+        /// Whose, and the number that its manager gave it.
+        job: JobId,
+        request: u32,
+        wish: SpawnWish,
+    },
+    /// Managers on further hosts.
+    Grow(Box<Launch>),
 }
 
-fn answers(name: &str, spawn: Spawn) -> Vec<Errand> {
+/// The messages that report hosts without a manager to the root manager of `job`.
+pub(super) fn errands_of_missing(
+    job: &JobId,
+    members: &[(DaemonName, String)],
+) -> impl Iterator<Item = Errand> {
+    members
+        .chunks(MISSING_PER_ORDER)
+        .map(|some| Errand::new(job.clone(), ManagerOrder::Missing { members: some.to_vec() }))
+}
+
+/// The messages to managers from the daemon `name`, which is in no ring.
+pub(super) fn answers(name: &str, spawn: Spawn) -> Vec<Errand> {
     match spawn {
         Spawn::Place { job, request, wish } => {
             let outcome = placement::spawned_alone(name, &wish);
             let order = ManagerOrder::Placed { request, outcome };
-            vec![Errand { job, order, link: None }]
+            vec![Errand::new(job, order)]
         }
         Spawn::Grow(launch) => {
             let problem = "no daemon is running here, so the job has one host alone";
@@ -30,9 +53,11 @@ fn answers(name: &str, spawn: Spawn) -> Vec<Errand> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_wire::job::{Cookie, JobKey, Share, Shares, SpawnBlock, SpawnPolicy, SpawnWish};
-    use mpd_wire::message::{Launch, Placing};
-    use mpd_wire::{DaemonName, Instance, RankSet};
+    use mpd_wire::Instance;
+    use mpd_wire::RankSet;
+    use mpd_wire::job::{Cookie, JobKey, Share, Shares};
+    use mpd_wire::job::{SpawnBlock, SpawnPolicy};
+    use mpd_wire::message::Placing;
 
     use super::*;
 

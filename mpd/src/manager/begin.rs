@@ -53,8 +53,8 @@ pub(super) struct Means {
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let (began, parent) = (mpd_io::clock::wall(), Pid::parent());
-    crate::daemon::raise_descriptor_limit();
-    crate::daemon::lift_cpu_limit();
+    crate::limits::raise_descriptor_limit();
+    crate::limits::lift_cpu_limit();
     // Files of ours have their mode given; ranks have their user's mask.
     nix::sys::stat::umask(nix::sys::stat::Mode::empty());
     let mut daemon = Daemon::inherit()?;
@@ -69,7 +69,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     if oom::readiness().is_ok_and(|readiness| readiness < 0) {
         let _ = oom::set_readiness(0);
     }
-    crate::daemon::keep_to_oneself()?;
+    crate::limits::keep_to_oneself()?;
     let mut means = Means::new(daemon, &order, (began, parent), notes)?;
     let is_root = order.place == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };

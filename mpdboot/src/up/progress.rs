@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use crate::boot::Event;
 use crate::cli::Cli;
-use crate::complain;
+use crate::complain::complain;
 use crate::report::bar;
 
 #[derive(Debug)]

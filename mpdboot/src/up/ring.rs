@@ -10,8 +10,9 @@ use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 
 use crate::cli::Cli;
+use crate::complain::complain;
+use crate::daemon;
 use crate::report::{Fate, Row};
-use crate::{complain, daemon};
 
 /// Entries given to every newcomer, so that it enters even if one of them has just died.
 const MAX_ENTRIES: usize = 4;

@@ -1,8 +1,8 @@
 //! What runs here, in pages that fit an answer to the ring. Pure.
 
 use mpd_ring::MAX_ANSWER;
-use mpd_wire::RankSet;
-use mpd_wire::message::{JobPart, RankRun};
+use mpd_wire::message::{HostedPart, JobPart, RankRun};
+use mpd_wire::{DaemonName, RankSet};
 
 /// Bytes of a page; the rest of an answer is what stands around it.
 const PAGE: usize = MAX_ANSWER - 128;
@@ -42,6 +42,11 @@ pub(super) fn page(parts: impl Iterator<Item = JobPart>, wanted: u32) -> (Vec<Jo
         }
     }
     (taken, false)
+}
+
+/// The same jobs, with the host where they run.
+pub(crate) fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
+    jobs.into_iter().map(move |part| HostedPart { host: host.clone(), part })
 }
 
 /// The same part in several of a few ranks each; one without ranks is one.

@@ -5,13 +5,15 @@
 //! manager (started by a former daemon) is no child of ours; what it leaves is found by control group
 //! or cookie, by a helper process. That one also removes what the manager has noted.
 
+mod children;
+mod job;
 mod listing;
 mod records;
+mod roots;
 mod start;
 mod top;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -21,126 +23,32 @@ use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
-use mpd_io::tree::{self, Dead};
 use mpd_job::record::JobRecord;
 use mpd_machine::Time;
 use mpd_wire::frame::Kind;
-use mpd_wire::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares, SpawnWish};
+use mpd_wire::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares};
 use mpd_wire::message::{
-    ConsoleReply, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder, NameAnswer,
-    NameWish, Opening, RankRun, Span, StartJob,
+    ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
+    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, StartJob,
 };
 use mpd_wire::{Instance, JobId, Rank, RankSet};
 use nix::unistd::{Pid, geteuid};
 
+use crate::daemon::demand::Demand;
+use crate::daemon::errand::Errand;
+use crate::daemon::jobs::children::Children;
+use crate::daemon::jobs::job::{Job, Part};
 use crate::daemon::jobs::records::Records;
-use crate::daemon::membership::Errand;
-use crate::daemon::peers::Peers;
+use crate::daemon::jobs::roots::Root;
+use crate::daemon::names::Wish;
+use crate::daemon::spawns::Spawn;
+use crate::daemon::submission::Submission;
+
+pub(crate) use listing::hosted;
+pub(crate) use roots::no_such_job;
 
 /// How often managers of a former daemon that have not registered are looked for: they try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Between two looks at orphans that are being killed.
-const KILL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// A job as its console submitted it.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) spec: JobSpec,
-    pub(crate) encoded: Vec<u8>,
-    pub(crate) outputs: [OwnedFd; 2],
-    /// PMI connection and pidfd of a process that is to be its one rank.
-    pub(crate) adopted: Option<[OwnedFd; 2]>,
-    /// A line for its user.
-    pub(crate) notice: Option<String>,
-}
-
-impl Submission {
-    /// Ranks that crash are not held, since a debugger would not find them.
-    pub(crate) fn hold_nothing(&mut self) {
-        let Some(on_crash) = self.spec.on_crash.as_mut().filter(|on_crash| on_crash.hold) else {
-            return;
-        };
-        on_crash.hold = false;
-        self.encoded = self.spec.encode();
-        let text = "no debugger will open at a crash: the run directory cannot be used, so it would not find the job";
-        self.notice = Some(text.to_owned());
-    }
-}
-
-/// A job with a manager on this host.
-#[derive(Debug)]
-struct Job {
-    record: JobRecord,
-    /// The record and what the manager adds to it.
-    file: File,
-    /// Unknown for a job of a former daemon whose manager has not registered yet.
-    part: Option<Part>,
-    /// Whether the manager can be spoken to.
-    connected: bool,
-    /// Unknown for a job of a former daemon whose manager has not registered yet.
-    manager: Option<Pid>,
-    /// What its user calls it, and its ranks here, as its manager says.
-    alias: Option<String>,
-    runs: Vec<RankRun>,
-    /// At the root: the ranks that can be given standard input, and how many ranks there are.
-    receivers: Option<(RankSet, u32)>,
-    written: top::Written,
-    /// Whether the manager is our child, so that its orphans come to us.
-    ours: bool,
-    ended: bool,
-}
-
-/// What a manager has to do with the others of its job.
-#[derive(Debug)]
-struct Part {
-    /// 0 is the root.
-    place: u32,
-    /// For whom job links ask.
-    manager: Instance,
-    key: JobKey,
-}
-
-/// A job whose root manager is here.
-#[derive(Debug)]
-pub(crate) struct Root {
-    pub(crate) job: JobId,
-    /// Whether it can be spoken to.
-    pub(crate) connected: bool,
-    /// The ranks that can be given standard input, and how many ranks there are, once that is known.
-    pub(crate) receivers: Option<(RankSet, u32)>,
-}
-
-/// Something about a name.
-#[derive(Debug)]
-pub(crate) struct Wish {
-    /// Whose, and the number that its manager gave it.
-    pub(crate) job: JobId,
-    pub(crate) request: u32,
-    pub(crate) wish: NameWish,
-}
-
-impl Wish {
-    /// What its manager is to be told.
-    pub(crate) fn answered(self, answer: NameAnswer) -> Errand {
-        let order = ManagerOrder::Named { request: self.request, answer };
-        Errand { job: self.job, order, link: None }
-    }
-}
-
-/// What a root manager wants for processes that its ranks spawn.
-#[derive(Debug)]
-pub(crate) enum Spawn {
-    /// To know where they go.
-    Place {
-        /// Whose, and the number that its manager gave it.
-        job: JobId,
-        request: u32,
-        wish: SpawnWish,
-    },
-    /// Managers on further hosts.
-    Grow(Box<Launch>),
-}
 
 /// What a manager gets besides its order.
 struct Given<'a> {
@@ -166,18 +74,9 @@ pub(crate) struct Jobs {
     last: u64,
     /// Connections of new managers, until somebody listens to them.
     connections: Vec<(JobId, Conn)>,
-    /// Processes of ours that are no managers: they sweep, or start lost members.
-    helpers: BTreeSet<Pid>,
-    /// Orphans of a dead manager are being killed.
-    killing: Option<Time>,
+    children: Children,
     /// When to look again whether managers that have not registered live.
     next_look: Option<Time>,
-    /// Jobs that ended before all their managers had connected, of which the ring is to be told.
-    unlinked: Vec<JobId>,
-    /// What ranks here want about names.
-    wishes: Vec<Wish>,
-    /// What root managers here want for processes to be spawned.
-    spawns: Vec<Spawn>,
     /// For samples of what is used.
     clock: Clock,
 }
@@ -192,12 +91,8 @@ impl Jobs {
             jobs: BTreeMap::new(),
             last: 0,
             connections: Vec::new(),
-            helpers: BTreeSet::new(),
-            killing: None,
+            children: Children::default(),
             next_look: None,
-            unlinked: Vec::new(),
-            wishes: Vec::new(),
-            spawns: Vec::new(),
             clock: Clock::start(),
         }
     }
@@ -209,17 +104,17 @@ impl Jobs {
 
     /// Whether no job, helper or orphan is left.
     pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.helpers.is_empty() && self.killing.is_none()
+        self.jobs.is_empty() && self.children.is_idle()
     }
 
     /// A process of ours that is to be left alone, and reaped.
     pub(crate) fn add_helper(&mut self, pid: Pid) {
-        self.helpers.insert(pid);
+        self.children.add_helper(pid);
     }
 
     /// Whether it still runs.
     pub(crate) fn is_helper(&self, pid: Pid) -> bool {
-        self.helpers.contains(&pid)
+        self.children.is_helper(pid)
     }
 
     /// Jobs that have a manager here, or had one that is being cleaned up after.
@@ -271,12 +166,12 @@ impl Jobs {
     pub(crate) fn start_root(
         &mut self,
         launch: &Launch,
-        console: &Conn,
+        console: BorrowedFd<'_>,
         submission: &Submission,
         (notices, spans): (Vec<Notice>, Vec<Span>),
     ) -> Result<()> {
         let [stdout, stderr] = &submission.outputs;
-        let console = [console.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let console = [console, stdout.as_fd(), stderr.as_fd()];
         let adopted = submission.adopted.as_ref().map_or(&[][..], |passed| passed);
         let spec = &submission.encoded;
         self.start(launch, 0, Given { console, adopted, spec, notices, spans })?;
@@ -398,8 +293,30 @@ impl Jobs {
         Some((id, &job.part.as_ref()?.key))
     }
 
+    /// Handles the report of a manager. Returns what the table of jobs cannot do.
+    pub(crate) fn report(&mut self, job: JobId, report: ManagerReport) -> Option<Demand> {
+        match report {
+            ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
+            ManagerReport::Forgotten { first } => self.forgotten(&job, first),
+            ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
+            ManagerReport::Written { counts } => self.written(&job, counts),
+            ManagerReport::Name { request, wish } => {
+                return Some(Demand::Name(Wish { job, request, wish }));
+            }
+            ManagerReport::Place { request, wish } => {
+                return Some(Demand::Spawn(Spawn::Place { job, request, wish }));
+            }
+            ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),
+            ManagerReport::Ended { code, unlinked } => {
+                let is_known = self.ended(&job, code);
+                return (is_known && unlinked).then_some(Demand::Cancel(job));
+            }
+        }
+        None
+    }
+
     /// The manager of a job says what runs of it. What is too much is left out.
-    pub(crate) fn running(&mut self, id: &JobId, alias: Option<String>, runs: Vec<RankRun>) {
+    fn running(&mut self, id: &JobId, alias: Option<String>, runs: Vec<RankRun>) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.alias = alias;
         let mut ranks: usize = job.runs.iter().map(|run| run.pids.len()).sum();
@@ -414,7 +331,7 @@ impl Jobs {
     }
 
     /// A spawned world has ended.
-    pub(crate) fn forgotten(&mut self, id: &JobId, first: Rank) {
+    fn forgotten(&mut self, id: &JobId, first: Rank) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let is_it = |run: &RankRun| run.world.is_some_and(|world| world.first == first);
         for run in job.runs.extract_if(.., |run| is_it(run)) {
@@ -422,8 +339,42 @@ impl Jobs {
         }
     }
 
+    /// Jobs whose managers are to count, and have nothing to count for us yet.
+    pub(crate) fn uncounted(&mut self) -> Vec<JobId> {
+        let mut all = Vec::new();
+        for (id, job) in &mut self.jobs {
+            if job.connected && !job.runs.is_empty() && job.written.ask() {
+                all.push(id.clone());
+            }
+        }
+        all
+    }
+
+    /// A manager has counted.
+    fn written(&mut self, id: &JobId, counts: Vec<(Rank, u64)>) {
+        let now = self.clock.now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let known = |rank: &Rank| job.runs.iter().any(|run| run.ranks.contains(*rank));
+        job.written.add(now, counts.into_iter().filter(|(rank, _)| known(rank)));
+    }
+
+    /// This machine now, a page of what is used on it, and whether there is a next one.
+    pub(crate) fn usage(&self, page: u32) -> (HostUse, Vec<RunUse>, bool) {
+        let rows = self.jobs.iter().flat_map(|(id, job)| {
+            job.runs.iter().map(move |run| top::Row {
+                job: id,
+                alias: job.alias.as_deref(),
+                user: &self.user,
+                manager: job.manager,
+                written: &job.written,
+                run,
+            })
+        });
+        top::usage(&rows.collect::<Vec<_>>(), self.clock.now(), page)
+    }
+
     /// The root manager of a job says which ranks can be given standard input.
-    pub(crate) fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
+    fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
         if let Some(job) = self.jobs.get_mut(id) {
             job.receivers = Some((ranks, size));
         }
@@ -451,8 +402,12 @@ impl Jobs {
         self.jobs.values().filter(is_root).map(|job| job.record.job.clone()).collect()
     }
 
-    /// Jobs that are meant and whose root manager is here.
-    pub(crate) fn roots(&self, meant: &JobRef) -> Vec<Root> {
+    /// Messages to the root managers of a job on this host, or the reason why there are none.
+    pub(crate) fn errands(
+        &self,
+        meant: &JobRef,
+        order: &ManagerOrder,
+    ) -> Result<Vec<Errand>, OrderAnswer> {
         let root = |(id, job): (&JobId, &Job)| {
             // The root is where the job was accepted.
             let here = job.part.as_ref().map_or(id.daemon() == self.name, |part| part.place == 0);
@@ -463,43 +418,15 @@ impl Jobs {
                 receivers: job.receivers.clone(),
             })
         };
-        self.jobs.iter().filter_map(root).collect()
+        roots::errands(self.jobs.iter().filter_map(root).collect(), order)
     }
 
-    /// The manager of `job` says that its job is over and nothing is left.
-    pub(crate) fn ended(&mut self, id: &JobId, code: u8, unlinked: bool) {
-        if let Some(job) = self.jobs.get_mut(id) {
-            log::info!("job {id} ended with {code}");
-            job.ended = true;
-            if unlinked {
-                self.unlinked.push(id.clone());
-            }
-        }
-    }
-
-    /// Jobs that ended before all their managers had connected, each told once.
-    pub(crate) fn take_unlinked(&mut self) -> Vec<JobId> {
-        std::mem::take(&mut self.unlinked)
-    }
-
-    /// The manager of `job` wants something about a name.
-    pub(crate) fn wishes(&mut self, job: &JobId, request: u32, wish: NameWish) {
-        self.wishes.push(Wish { job: job.clone(), request, wish });
-    }
-
-    /// What managers want about names, each told once.
-    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
-        std::mem::take(&mut self.wishes)
-    }
-
-    /// A root manager wants something for processes to be spawned.
-    pub(crate) fn spawns(&mut self, spawn: Spawn) {
-        self.spawns.push(spawn);
-    }
-
-    /// What root managers want for processes to be spawned, each told once.
-    pub(crate) fn take_spawns(&mut self) -> Vec<Spawn> {
-        std::mem::take(&mut self.spawns)
+    /// The manager of `job` says that its job is over and nothing is left. Whether the job is known.
+    fn ended(&mut self, id: &JobId, code: u8) -> bool {
+        let Some(job) = self.jobs.get_mut(id) else { return false };
+        log::info!("job {id} ended with {code}");
+        job.ended = true;
+        true
     }
 
     /// Whether the job is not over here.
@@ -581,50 +508,34 @@ impl Jobs {
         }
     }
 
-    /// Reaps children: managers, helpers, and orphans of managers that died.
-    pub(crate) fn reap(&mut self, peers: &mut Peers, now: Time) {
-        while let Dead::Child(pid) = tree::next_dead() {
-            tree::reap(pid);
-            if self.helpers.remove(&pid) {
-                continue;
-            }
+    /// Reaps children up to the next dead manager and returns the job of that manager. The caller handles its last
+    /// reports, then calls [`Jobs::manager_died`].
+    pub(crate) fn reap(&mut self) -> Option<JobId> {
+        loop {
+            let pid = self.children.reap()?;
             let is_it = |(id, job): (&JobId, &Job)| (job.manager == Some(pid)).then(|| id.clone());
             if let Some(id) = self.jobs.iter().find_map(is_it) {
-                // Its last word may still be unread.
-                peers.drain_manager(&id, self);
-                peers.drop_manager(&id);
-                self.forget(&id);
-                self.killing = Some(now);
+                return Some(id);
             }
         }
     }
 
+    /// The manager of a job was reaped. Its last reports were handled before this call.
+    pub(crate) fn manager_died(&mut self, id: &JobId, now: Time) {
+        self.forget(id);
+        self.children.expect_orphans(now);
+    }
+
     /// What is due: orphans to kill, managers that never registered.
     pub(crate) fn turn(&mut self, now: Time) {
-        if self.killing.is_some_and(|at| at <= now) {
-            self.kill_orphans(now);
-        }
+        self.children.kill_orphans(now, self.jobs.values().filter_map(|job| job.manager));
         if self.next_look.is_some_and(|at| at <= now) {
             self.look_for_managers(now);
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        [self.killing, self.next_look].into_iter().flatten().min()
-    }
-
-    /// Our children that are neither managers nor helpers are orphans of a manager that died. Those of another user
-    /// cannot be killed and run on.
-    fn kill_orphans(&mut self, now: Time) {
-        let mut known: BTreeSet<Pid> = self.jobs.values().filter_map(|j| j.manager).collect();
-        known.extend(&self.helpers);
-        let immune = tree::kill_children(|pid| known.contains(&pid));
-        let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);
-        let orphans = tree::children(Pid::this()).iter().any(is_orphan);
-        self.killing = orphans.then(|| now + KILL_INTERVAL);
-        for pid in immune.into_iter().filter(|_| !orphans) {
-            log::info!("cannot kill {}, which a job left behind", tree::describe(pid));
-        }
+        [self.children.next_deadline(), self.next_look].into_iter().flatten().min()
     }
 
     /// The manager of a job is gone. If it did not say that all is well, what it left is removed.
@@ -638,9 +549,7 @@ impl Jobs {
         // One of a former daemon that never registered may have died long ago.
         let just_died = job.manager.is_some();
         match start::sweeper(&job.file, self.records.path(id), just_died) {
-            Ok(pid) => {
-                self.helpers.insert(pid);
-            }
+            Ok(pid) => self.children.add_helper(pid),
             Err(e) => log::error!("job {id}: cannot remove what it left: {e:#}"),
         }
     }

@@ -121,7 +121,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use mpd_job::record::Note;
-    use mpd_wire::job::{Cookie, GroupKey};
+    use mpd_wire::job::Cookie;
+    use mpd_wire::job::GroupKey;
 
     use super::*;
     use crate::notes::Notes;

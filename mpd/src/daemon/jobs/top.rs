@@ -10,7 +10,7 @@ use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};
 use mpd_wire::{JobId, Rank, RankSet};
 use nix::unistd::Pid;
 
-use super::{Job, Jobs, listing};
+use crate::daemon::jobs::listing;
 
 /// Bytes of a page; the rest of an answer is what stands around it, the machine above all.
 const PAGE: usize = MAX_ANSWER - 384;
@@ -28,77 +28,69 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// Has the manager asked, unless it was asked already.
+    pub(super) fn ask(&mut self) -> bool {
+        !std::mem::replace(&mut self.asked, true)
+    }
+
+    /// The manager has counted.
+    pub(super) fn add(&mut self, now: Time, counts: impl Iterator<Item = (Rank, u64)>) {
+        self.counts.extend(counts);
+        self.at = Some(now);
+        self.asked = false;
+    }
+
     /// Ranks that are gone for good.
     pub(super) fn forget(&mut self, ranks: &RankSet) {
         self.counts.retain(|rank, _| !ranks.contains(*rank));
     }
 }
 
-impl Jobs {
-    /// Jobs whose managers are to count, and have nothing to count for us yet.
-    pub(crate) fn uncounted(&mut self) -> Vec<JobId> {
-        let mut all = Vec::new();
-        for (id, job) in &mut self.jobs {
-            if job.connected && !job.runs.is_empty() && !job.written.asked {
-                job.written.asked = true;
-                all.push(id.clone());
-            }
-        }
-        all
-    }
+/// What ranks of one job run, with what is known of the job.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    pub(super) job: &'a JobId,
+    pub(super) alias: Option<&'a str>,
+    /// Whose job it is.
+    pub(super) user: &'a str,
+    pub(super) manager: Option<Pid>,
+    pub(super) written: &'a Written,
+    pub(super) run: &'a RankRun,
+}
 
-    /// A manager has counted.
-    pub(crate) fn written(&mut self, id: &JobId, counts: Vec<(Rank, u64)>) {
-        let now = self.clock.now();
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let known = |rank: &Rank| job.runs.iter().any(|run| run.ranks.contains(*rank));
-        job.written.counts.extend(counts.into_iter().filter(|(rank, _)| known(rank)));
-        job.written.at = Some(now);
-        job.written.asked = false;
-    }
+/// This machine now, a page of what `rows` use, and whether there is a next one.
+pub(super) fn usage(rows: &[Row<'_>], now: Time, page: u32) -> (HostUse, Vec<RunUse>, bool) {
+    let machine = HostUse { at_us: micros(now), ..usage::of_host() };
+    let heads: Vec<RunUse> = rows.iter().map(|row| head(row, now)).collect();
+    let sizes = heads.iter().zip(rows).map(|(head, row)| (bytes(head), row.run.pids.len()));
+    let (slices, more) = slices(sizes, page);
+    let run =
+        |(at, range): (usize, _)| RunUse { ranks: ranks(&rows[at], range), ..heads[at].clone() };
+    (machine, slices.into_iter().map(run).collect(), more)
+}
 
-    /// This machine now, a page of what is used on it, and whether there is a next one.
-    pub(crate) fn usage(&self, page: u32) -> (HostUse, Vec<RunUse>, bool) {
-        let now = self.clock.now();
-        let machine = HostUse { at_us: micros(now), ..usage::of_host() };
-        let all: Vec<(&JobId, &Job, &RankRun)> = (self.jobs.iter())
-            .flat_map(|(id, job)| job.runs.iter().map(move |run| (id, job, run)))
-            .collect();
-        let heads: Vec<RunUse> =
-            all.iter().map(|(id, job, run)| self.head(id, job, run, now)).collect();
-        let sizes = heads.iter().zip(&all).map(|(head, (.., run))| (bytes(head), run.pids.len()));
-        let (slices, more) = slices(sizes, page);
-        let mut runs = Vec::new();
-        for (at, range) in slices {
-            let (_, job, run) = all[at];
-            runs.push(RunUse { ranks: ranks(job, run, range), ..heads[at].clone() });
-        }
-        (machine, runs, more)
-    }
-
-    fn head(&self, id: &JobId, job: &Job, run: &RankRun, now: Time) -> RunUse {
-        RunUse {
-            world: run.world,
-            job: id.clone(),
-            alias: job.alias.as_deref().map(listing::shortened),
-            user: self.user.clone(),
-            program: run.program.clone(),
-            at_us: micros(now),
-            counted_us: job.written.at.map(micros),
-            ranks: Vec::new(),
-        }
+fn head(row: &Row<'_>, now: Time) -> RunUse {
+    RunUse {
+        world: row.run.world,
+        job: row.job.clone(),
+        alias: row.alias.map(listing::shortened),
+        user: row.user.to_owned(),
+        program: row.run.program.clone(),
+        at_us: micros(now),
+        counted_us: row.written.at.map(micros),
+        ranks: Vec::new(),
     }
 }
 
-fn ranks(job: &Job, run: &RankRun, range: Range<usize>) -> Vec<RankUse> {
-    let pairs = run.ranks.ranks().zip(&run.pids).skip(range.start).take(range.len());
-    pairs.map(|(rank, &pid)| rank_use(job, rank, pid)).collect()
+fn ranks(row: &Row<'_>, range: Range<usize>) -> Vec<RankUse> {
+    let pairs = row.run.ranks.ranks().zip(&row.run.pids).skip(range.start).take(range.len());
+    pairs.map(|(rank, &pid)| rank_use(row, rank, pid)).collect()
 }
 
-fn rank_use(job: &Job, rank: Rank, pid: u32) -> RankUse {
-    let written = job.written.counts.get(&rank).copied().unwrap_or(0);
+fn rank_use(row: &Row<'_>, rank: Rank, pid: u32) -> RankUse {
+    let written = row.written.counts.get(&rank).copied().unwrap_or(0);
     let process = i32::try_from(pid).ok().map(Pid::from_raw);
-    let found = process.zip(job.manager).and_then(|(pid, parent)| usage::of_tree(pid, parent));
+    let found = process.zip(row.manager).and_then(|(pid, parent)| usage::of_tree(pid, parent));
     let (state, cpu_ms, memory_kib, processes) =
         found.map_or(('X', 0, 0, 0), |u| (u.state, u.cpu_ms, u.memory_kib, u.processes));
     RankUse { rank, pid, state, cpu_ms, memory_kib, processes, written }

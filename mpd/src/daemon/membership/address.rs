@@ -6,11 +6,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mpd_machine::Time;
-use mpd_ring::Input;
-use mpd_wire::DaemonName;
-
-use crate::daemon::membership::{Aim, Hands, Membership};
-use crate::daemon::net::port::Seen;
 
 /// How long an address that does not lead here is not tried again.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -24,49 +19,13 @@ pub(super) struct Foreign(VecDeque<(Time, IpAddr)>);
 
 impl Foreign {
     /// Whether to try this one now.
-    fn is_due(&mut self, now: Time, address: IpAddr) -> bool {
+    pub(super) fn is_due(&mut self, now: Time, address: IpAddr) -> bool {
         self.0.retain(|(at, _)| now.since(*at) < MEMORY);
         let is_due = self.0.len() < MAX_TRIED && !self.0.iter().any(|(_, ip)| *ip == address);
         if is_due {
             self.0.push_back((now, address));
         }
         is_due
-    }
-}
-
-impl Membership {
-    /// The peer `by` told under which address it sees us.
-    pub(super) fn learn(&mut self, hands: &Hands<'_>, by: &DaemonName, seen: Option<IpAddr>) {
-        match seen.map_or(Seen::Nothing, |seen| self.net.port().judge(seen)) {
-            Seen::Nothing => {}
-            Seen::Own(address) => self.readdress(address),
-            Seen::Foreign(address) => {
-                if self.foreign.is_due(hands.now, address.ip()) {
-                    log::info!("{by} sees this host as {}: trying that address", address.ip());
-                    let id = self.aim(Aim::Mirror(address.ip()));
-                    self.net.mirror(hands.registry, hands.now, id, address);
-                }
-            }
-        }
-    }
-
-    /// A connection to this foreign address came back here.
-    pub(super) fn mirrored(&mut self, address: IpAddr) {
-        self.readdress(address);
-    }
-
-    /// It did not.
-    pub(super) fn not_mirrored(&mut self, now: Time, address: IpAddr, problem: &str) {
-        let why = format_args!("{address} is no address of this daemon: {problem}");
-        self.journal.refused(now, why);
-    }
-
-    fn readdress(&mut self, address: IpAddr) {
-        if self.net.port_mut().learn(address) {
-            log::info!("others see this host as {address}");
-            let addresses = self.net.port().addresses();
-            self.post(Input::Readdress(addresses));
-        }
     }
 }
 

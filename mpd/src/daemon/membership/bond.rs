@@ -7,18 +7,12 @@
 use std::time::Duration;
 
 use mpd_machine::Time;
-use mpd_wire::message::Order;
-use mpd_wire::{Instance, Standing};
+use mpd_wire::Instance;
 
 use crate::cli::Cli;
-use crate::daemon::membership::asks::Wanted;
-use crate::daemon::membership::{Farewell, Hands, Leaving, Membership};
 
 /// Who missed the first daemon for so many pulses does not expect it back.
 const PATIENCE: u32 = 8;
-
-/// Stands for a console where nobody waits for an answer.
-const NOBODY: usize = usize::MAX;
 
 /// See the module.
 #[derive(Debug)]
@@ -54,8 +48,18 @@ impl Bond {
         self.next_look
     }
 
+    /// The order to leave came. The daemon leaves after the end of its job.
+    pub(super) const fn dismiss(&mut self) {
+        self.dismissed = true;
+    }
+
+    /// Whether that order came.
+    pub(super) const fn is_dismissed(&self) -> bool {
+        self.dismissed
+    }
+
     /// Notes whether the first daemon is there; whether it has been missed for too long.
-    fn is_lost(&mut self, now: Time, is_there: impl Fn(Instance) -> bool) -> bool {
+    pub(super) fn is_lost(&mut self, now: Time, is_there: impl Fn(Instance) -> bool) -> bool {
         if let (Some(launcher), Some(at)) = (self.launcher, self.next_look)
             && at <= now
         {
@@ -66,37 +70,6 @@ impl Bond {
             };
         }
         self.missed_since.is_some_and(|since| now.since(since) >= self.pulse * PATIENCE)
-    }
-}
-
-impl Membership {
-    /// The order to leave came. A private ring's daemon sees its job off first.
-    pub(super) fn dismiss(&mut self, now: Time) {
-        match &mut self.bond {
-            Some(bond) => bond.dismissed = true,
-            None => self.leave(now, Farewell::WithAll),
-        }
-    }
-
-    /// Leaves a private ring that is of no more use. `is_needed`: by the mpirun that began it or by a job.
-    pub(crate) fn review_bond(&mut self, hands: &mut Hands<'_>, is_needed: bool) {
-        let Some(bond) = &mut self.bond else { return };
-        let ring = self.pump.machine();
-        let is_live =
-            |life| ring.records().any(|r| r.instance == life && r.standing == Standing::Live);
-        let is_lost = bond.is_lost(hands.now, is_live);
-        if is_needed || self.leaving != Leaving::No {
-            return;
-        }
-        if bond.is_first() && !std::mem::replace(&mut bond.dismissed, true) {
-            self.scatter(NOBODY, Wanted::End(Vec::new()), &Order::LeaveAll);
-            self.leave(hands.now, Farewell::WithAll);
-        } else if bond.dismissed {
-            self.leave(hands.now, Farewell::WithAll);
-        } else if is_lost {
-            log::info!("the daemon that began this ring is gone");
-            self.leave(hands.now, Farewell::Depart);
-        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! A job of this daemon on its way to the other hosts: where its ranks go, who is told, and who could
-//! not be told. Jobs of other daemons as they come here.
+//! Announcements of this daemon's jobs to other hosts, also for spawned ranks, and the hosts that they did not
+//! reach. Announcements of other daemons that arrive here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,20 +7,18 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use mpd_io::clock::wall;
 use mpd_machine::Time;
-use mpd_ring::{Input, MAX_PAYLOAD, RequestId};
-use mpd_wire::job::JobSpec;
+use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
 use mpd_wire::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
 use mpd_wire::{DaemonName, JobId, frame};
 
-use crate::daemon::membership::orders::payload_of;
-use crate::daemon::membership::{Errand, Hands, Membership};
-use crate::daemon::placement::{self, Plan};
+use crate::daemon::errand::Errand;
+use crate::daemon::membership::effect::Effect;
+use crate::daemon::membership::request::{Asker, Gathered, Numbers, payload_of};
+use crate::daemon::placement;
+use crate::daemon::spawns::{Spawn, errands_of_missing};
 
 /// Most characters of what a host says that went wrong.
 const MAX_PROBLEM: usize = 256;
-
-/// Hosts in one order to a manager: so many problems fit a frame.
-const MISSING_PER_ORDER: usize = 256;
 
 /// A job that other hosts are to be told of.
 #[derive(Debug)]
@@ -45,11 +43,13 @@ struct Launching {
 const REMEMBERED: Duration = Duration::from_secs(15);
 const MAX_REMEMBERED: usize = 256;
 
-/// Announcements under way, and jobs that need not be launched any more.
-#[derive(Debug, Default)]
+/// Announcements under way, cancelled jobs, and requests of managers here about spawned processes.
+#[derive(Debug)]
 pub(super) struct Launches {
+    numbers: Numbers,
     under_way: BTreeMap<RequestId, Launching>,
     cancelled: VecDeque<(Time, JobId)>,
+    spawns: Vec<Spawn>,
 }
 
 impl Announcement {
@@ -77,123 +77,126 @@ impl Announcement {
     }
 }
 
-impl Membership {
-    /// Where the ranks of a job submitted here run.
-    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
-        if spec.adopted {
-            return placement::adopted(
-                self.pump.machine().name().as_str(),
-                Some(self.pump.machine()),
-            );
+impl Launches {
+    pub(super) const fn new() -> Self {
+        Self {
+            numbers: Numbers::new(Asker::Launches),
+            under_way: BTreeMap::new(),
+            cancelled: VecDeque::new(),
+            spawns: Vec::new(),
         }
-        placement::among(self.pump.machine(), spec)
     }
 
     /// Tells the other hosts of a job whose root manager runs here.
-    pub(crate) fn announce(&mut self, hands: &mut Hands<'_>, announcement: Announcement) {
-        let request = self.asks.next_id();
-        let began = (wall(), hands.now);
-        let launching = Launching { began, ..announcement.launching };
-        self.launches.under_way.insert(request, launching);
-        self.post(Input::Scatter(request, announcement.order));
+    pub(super) fn announce(&mut self, now: Time, announcement: Announcement) -> Effect {
+        let request = self.numbers.next();
+        let launching = Launching { began: (wall(), now), ..announcement.launching };
+        self.under_way.insert(request, launching);
+        Effect::Post(Input::Scatter(request, announcement.order))
     }
 
-    /// If `request` was an announcement: all have answered who will.
-    pub(super) fn announced(
-        &mut self,
-        now: Time,
-        request: RequestId,
-        answers: &[Answer],
-        depth: u32,
-    ) -> bool {
+    /// The answers to an announcement are complete.
+    pub(super) fn announced(&mut self, now: Time, gathered: &Gathered) -> Vec<Effect> {
         let Some(Launching { job, members, trace, began }) =
-            self.launches.under_way.remove(&request)
+            self.under_way.remove(&gathered.request)
         else {
-            return false;
+            // A cancellation needs no answers.
+            return Vec::new();
         };
+        let mut effects = Vec::new();
         if trace {
             let took_us = u64::try_from(now.since(began.1).as_micros()).unwrap_or(u64::MAX);
             let scatter = Span { phase: Phase::Scatter, rank: None, began_us: began.0, took_us };
-            let order = ManagerOrder::Launched { scatter, depth };
-            self.errands.push_back(Errand { job: job.clone(), order, link: None });
+            let order = ManagerOrder::Launched { scatter, depth: gathered.depth };
+            effects.push(Effect::Tell(Errand::new(job.clone(), order)));
         }
-        self.report_missing(job, members.into_iter().filter_map(|m| why_missing(m, answers)));
-        true
+        let missing = members.into_iter().filter_map(|m| why_missing(m, &gathered.answers));
+        effects.extend(report_missing(&job, &missing.collect::<Vec<_>>()));
+        effects
     }
 
-    /// If `request` was an announcement: nobody was told, for this reason.
-    pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> bool {
-        let Some(Launching { job, members, .. }) = self.launches.under_way.remove(&request) else {
-            return false;
+    /// An announcement was not sent, for this reason.
+    pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> Vec<Effect> {
+        let Some(Launching { job, members, .. }) = self.under_way.remove(&request) else {
+            return Vec::new();
         };
-        self.report_missing(job, members.into_iter().map(|m| (m, problem.to_owned())));
-        true
+        let missing = members.into_iter().map(|member| (member, problem.to_owned()));
+        report_missing(&job, &missing.collect::<Vec<_>>()).collect()
     }
 
-    pub(super) fn report_missing(
-        &mut self,
-        job: JobId,
-        missing: impl Iterator<Item = (DaemonName, String)>,
-    ) {
-        let members: Vec<(DaemonName, String)> = missing.collect();
-        for (member, problem) in &members {
-            log::warn!("job {job}: {member}: {problem}");
-        }
-        self.errands.extend(errands_of_missing(&job, &members));
-    }
-
-    /// Tells the ring of jobs that ended here before all their managers had connected.
-    pub(super) fn cancel_unlinked(&mut self, hands: &mut Hands<'_>) {
-        for job in hands.jobs.take_unlinked() {
-            // Nobody waits for the answers.
-            let request = self.asks.next_id();
-            self.post(Input::Scatter(request, payload_of(&Order::Cancel { job })));
-        }
+    /// A job ended here before all its managers had connected: cancels it on all hosts.
+    pub(super) fn cancel(&mut self, job: JobId) -> Effect {
+        let request = self.numbers.next();
+        Effect::Post(Input::Scatter(request, payload_of(&Order::Cancel { job })))
     }
 
     /// A job is over of which a manager may have been started here, or may yet be.
-    pub(super) fn obey_cancel(&mut self, hands: &Hands<'_>, job: JobId) -> OrderAnswer {
-        let cancelled = &mut self.launches.cancelled;
-        cancelled.retain(|(until, _)| *until > hands.now);
-        cancelled.truncate(MAX_REMEMBERED - 1);
-        cancelled.push_front((hands.now + REMEMBERED, job.clone()));
-        if hands.jobs.has_branch(&job) {
-            self.errands.push_back(Errand { job, order: ManagerOrder::Kill, link: None });
-        }
-        OrderAnswer::Done
+    pub(super) fn cancelled(&mut self, now: Time, job: JobId) {
+        self.cancelled.retain(|(until, _)| *until > now);
+        self.cancelled.truncate(MAX_REMEMBERED - 1);
+        self.cancelled.push_front((now + REMEMBERED, job));
     }
 
-    /// Starts the manager of our share in another daemon's job, if we have one.
-    pub(super) fn obey_launch(&self, hands: &mut Hands<'_>, launch: &Launch) -> OrderAnswer {
-        if self.launches.cancelled.iter().any(|(_, job)| *job == launch.job) {
-            return OrderAnswer::Done;
+    /// The place of `me` in another daemon's job, unless that job was cancelled.
+    pub(super) fn own_place(&self, launch: &Launch, me: &DaemonName) -> Option<usize> {
+        if self.cancelled.iter().any(|(_, job)| *job == launch.job) {
+            return None;
         }
         let mut newcomers = launch.newcomers();
-        let Some((place, _)) =
-            newcomers.find(|(_, share)| share.member == *self.pump.machine().name())
-        else {
-            return OrderAnswer::Done;
-        };
-        match hands.jobs.start_branch(launch, place) {
-            Ok(()) => OrderAnswer::Done,
+        newcomers.find(|(_, share)| share.member == *me).map(|(place, _)| place)
+    }
+
+    /// Queues a request of a root manager here about spawned processes, for [`Launches::serve_spawns`].
+    pub(super) fn spawn(&mut self, spawn: Spawn) {
+        self.spawns.push(spawn);
+    }
+
+    /// Serves the queued requests about spawned processes.
+    pub(super) fn serve_spawns(&mut self, now: Time, ring: &Ring) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for spawn in std::mem::take(&mut self.spawns) {
+            match spawn {
+                Spawn::Place { job, request, wish } => {
+                    let outcome = placement::spawned_among(ring, &wish);
+                    let order = ManagerOrder::Placed { request, outcome };
+                    effects.push(Effect::Tell(Errand::new(job, order)));
+                }
+                // Its timeline is that of the start.
+                Spawn::Grow(mut launch) => {
+                    let known = |member: &DaemonName| Some(ring.record(member)?.addresses.clone());
+                    launch.shares.address(known);
+                    effects.extend(self.announce_growth(now, &launch));
+                }
+            }
+        }
+        effects
+    }
+
+    fn announce_growth(&mut self, now: Time, launch: &Launch) -> Vec<Effect> {
+        match Announcement::new(launch, false) {
+            Ok(Some(announcement)) => vec![self.announce(now, announcement)],
+            Ok(None) => Vec::new(),
             Err(e) => {
-                log::error!("job {}: {e:#}", launch.job);
-                let problem = format!("{e:#}").chars().take(MAX_PROBLEM).collect();
-                OrderAnswer::Failed { problem }
+                let problem = format!("{e:#}");
+                let members = launch.newcomers().map(|(_, share)| share.member.clone());
+                let missing: Vec<_> = members.map(|member| (member, problem.clone())).collect();
+                report_missing(&launch.job, &missing).collect()
             }
         }
     }
 }
 
-/// What the root manager of `job` is told of hosts where no manager could be started.
-pub(crate) fn errands_of_missing(
-    job: &JobId,
-    members: &[(DaemonName, String)],
-) -> impl Iterator<Item = Errand> {
-    members.chunks(MISSING_PER_ORDER).map(|some| {
-        let order = ManagerOrder::Missing { members: some.to_vec() };
-        Errand { job: job.clone(), order, link: None }
-    })
+/// Reports hosts without a manager to the log and to the root manager.
+fn report_missing(job: &JobId, members: &[(DaemonName, String)]) -> impl Iterator<Item = Effect> {
+    for (member, problem) in members {
+        log::warn!("job {job}: {member}: {problem}");
+    }
+    errands_of_missing(job, members).map(Effect::Tell)
+}
+
+/// A problem of a host, cut to what a message has room for.
+pub(super) fn shortened(problem: &str) -> String {
+    problem.chars().take(MAX_PROBLEM).collect()
 }
 
 /// Why no manager runs at `member`, if that is so.
@@ -201,7 +204,7 @@ fn why_missing(member: DaemonName, answers: &[Answer]) -> Option<(DaemonName, St
     let answer = answers.iter().find(|answer| answer.name == member);
     let problem = match answer.map(|answer| frame::decode_message(answer.answer.as_bytes())) {
         Some(Ok(OrderAnswer::Done)) => return None,
-        Some(Ok(OrderAnswer::Failed { problem })) => problem.chars().take(MAX_PROBLEM).collect(),
+        Some(Ok(OrderAnswer::Failed { problem })) => shortened(&problem),
         Some(_) => "the daemon there does not understand: is it of another release?".to_owned(),
         None => "the daemon there did not answer".to_owned(),
     };

@@ -1,589 +1,514 @@
-//! The daemon's part in the ring: the pure [`Ring`] between the links of [`Net`] and the consoles.
+//! The daemon's part in the ring: the loop around the pure [`Ring`].
+//!
+//! The loop gives each input to the ring and routes each output to one owner. Owners do not call each other. An owner
+//! returns an [`Effect`], and the loop routes it:
+//!
+//! | owner | has |
+//! |---|---|
+//! | [`links`] | the links of the ring, pings, our addresses |
+//! | [`consoles`] | requests of consoles, and their answers |
+//! | [`launch`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
+//! | [`names`] | requests of managers here about names |
+//! | [`stay`] | entering, leaving, the saved state, lost members |
+//! | [`journal`] | the log |
+//!
+//! The table of jobs is lent for a turn, since orders of other members are about jobs.
 
 mod address;
-mod asks;
 mod bond;
-mod events;
-mod jobs;
+mod consoles;
+mod effect;
+mod journal;
 mod keep;
 mod launch;
+mod links;
 mod names;
-mod orders;
+mod outcome;
 mod pages;
+mod request;
 mod saved;
-mod spawn;
-mod top;
+mod start;
+mod stay;
+#[cfg(test)]
+mod tests;
+mod view;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mio::Registry;
-use mpd_channel::{Instance, KeyText};
-use mpd_io::clock::Clock;
-use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::rundir::RunDir;
-use mpd_io::{addresses, cpus, random};
 use mpd_machine::{Pump, Time};
-use mpd_ring::{Input, Output, Ring, RingConfig, Rules, Timing, Token};
-use mpd_wire::message::{ConsoleReply, ManagerOrder, NameAnswer};
-use mpd_wire::{Address, DaemonName, JobId};
+use mpd_ring::{Event, Input, Output, RequestId, Ring, Sender};
+use mpd_wire::frame;
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{
+    ConsoleReply, JobRef, Launch, ManagerOrder, Order, OrderAnswer, Payload, RingRequest,
+};
 
 use crate::cli::Cli;
-use crate::daemon::door::PER_TURN;
+use crate::daemon::demand::Demand;
+use crate::daemon::errand::Errand;
 use crate::daemon::jobs::Jobs;
-use crate::daemon::membership::address::Foreign;
-use crate::daemon::membership::asks::Asks;
-use crate::daemon::membership::bond::Bond;
-use crate::daemon::membership::events::Journal;
-use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::consoles::Consoles;
+use crate::daemon::membership::effect::{Effect, Farewell};
+use crate::daemon::membership::journal::Journal;
 use crate::daemon::membership::launch::Launches;
+use crate::daemon::membership::links::{LinkEvent, Links};
 use crate::daemon::membership::names::Naming;
-use crate::daemon::membership::saved::Saved;
-use crate::daemon::net::port::{self, Port};
-use crate::daemon::net::{AttemptId, Happened, Myself, Net, Wish};
+use crate::daemon::membership::request::{Asker, Gathered, payload_of};
+use crate::daemon::membership::stay::Stay;
+use crate::daemon::net;
+use crate::daemon::net::port::Port;
+use crate::daemon::placement::{self, Plan};
 
-pub(crate) use jobs::{errands, hosted, no_such_job};
-pub(crate) use launch::{Announcement, errands_of_missing};
+pub(crate) use launch::Announcement;
 
-/// How long a daemon that was told to enter through others tries before it gives up.
-const ENTRY_PATIENCE: u32 = 10;
-
-/// How long a daemon that ends keeps serving the shares of a scatter that it still owes.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long the last words may take.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
-
-/// What an attempt of [`Net`] is for.
-#[derive(Clone, Debug)]
-enum Aim {
-    Ring(Token),
-    /// A console's ping, and when it began.
-    Ping(usize, Time),
-    /// Whether this foreign address leads here.
-    Mirror(IpAddr),
-}
-
-/// How far this daemon is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    No,
-    /// When all shares are done, at the latest at that time.
-    Soon {
-        at_last: Time,
-        how: Farewell,
-    },
-    /// The last words are being said, until that time.
-    Over {
-        until: Time,
-    },
-}
-
-/// How this daemon goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Farewell {
-    /// By command: it departs, and nobody looks for it.
-    Depart,
-    /// By command, with all others: nobody is to be told.
-    WithAll,
-    /// On a signal: it departs, and its successor comes back in its place.
-    Signal,
-    /// On a signal, where lost members are started again: it is to be missed.
-    Missed,
-}
-
-/// Something that a manager of this host is to be told.
+/// What a turn works with.
 #[derive(Debug)]
-pub(crate) struct Errand {
-    /// Its job.
-    pub(crate) job: JobId,
-    pub(crate) order: ManagerOrder,
-    /// A connection that travels with [`ManagerOrder::Link`].
-    pub(crate) link: Option<OwnedFd>,
+pub(crate) struct Turn<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) jobs: &'a mut Jobs,
+    pub(crate) now: Time,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pump: Pump<Ring>,
-    net: Net,
-    asks: Asks,
+    links: Links,
+    consoles: Consoles,
     launches: Launches,
-    errands: VecDeque<Errand>,
     naming: Naming,
-    /// Foreign addresses under which others see us.
-    foreign: Foreign,
-    /// What other members order, and what is refused.
+    stay: Stay,
     journal: Journal,
-    saved: Saved,
-    aims: BTreeMap<AttemptId, Aim>,
-    last_attempt: u64,
-    leaving: Leaving,
-    entered: bool,
-    /// Another daemon bears our name, and we yield.
-    doubled: bool,
-    /// Where lost members are started again, us among them.
-    keep: Option<Keep>,
-    /// In a ring that is made for one job.
-    bond: Option<Bond>,
-    /// When to give up entering, and why the last try failed.
-    give_up: Option<Time>,
-    last_failure: String,
-    entries: Vec<Address>,
+    errands: VecDeque<Errand>,
 }
 
 impl Membership {
     /// Opens the port and begins to enter.
-    pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, clock: &Clock) -> Result<Self> {
-        let ring = cli.ring_name()?.to_string();
-        let text = key(cli, &ring)?;
-        let timing = Timing::default().faster(crate::scale::divisor()?);
-        let (mut saved, before) = Saved::open(rundir, &ring, name);
-        let entries = resolve_entries(&cli.entries())?;
-        let wish = port::Wish {
-            number: cli.port,
-            rather: before.port,
-            interface: cli.ifhn.clone(),
-            towards: entries.first().and_then(|a| a.as_str().parse().ok()),
-        };
-        let port = Port::open(&wish)?;
-        let instance = new_instance()?;
-        // Told where to enter, a daemon has nowhere else to look.
-        let (entry, seeds) = if entries.is_empty() {
-            (before.entries, before.seeds)
-        } else {
-            saved.forget_former();
-            (entries.clone(), Vec::new())
-        };
-        let config = RingConfig {
-            name: DaemonName::new(name).context("the daemon's name")?,
-            instance: mpd_wire::Instance::from_bytes(*instance.as_bytes()),
-            addresses: port.addresses(),
-            ordinal: cli.ordinal,
-            ncpus: cli.ncpus.unwrap_or_else(cpus::count),
-            entry,
-            seeds,
-            timing: timing.clone(),
-            chance: u64::from_be_bytes(random::bytes()?),
-            rules: Rules::default(),
-        };
-        let myself =
-            Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
-        log::info!("listening on port {}", port.number());
-        let now = clock.now();
-        let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
-        let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
+    pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, now: Time) -> Result<Self> {
+        let (ring, net, stay) = start::begin(cli, name, rundir, now)?;
         Ok(Self {
-            pump: Pump::new(Ring::new(now, config)),
-            net: Net::new(myself, port, super::descriptor_limit()),
-            asks: Asks::default(),
-            launches: Launches::default(),
-            errands: VecDeque::new(),
-            naming: Naming::default(),
-            foreign: Foreign::default(),
+            pump: Pump::new(ring),
+            links: Links::new(net),
+            consoles: Consoles::new(),
+            launches: Launches::new(),
+            naming: Naming::new(),
+            stay,
             journal: Journal::default(),
-            saved,
-            aims: BTreeMap::new(),
-            last_attempt: 0,
-            leaving: Leaving::No,
-            entered: false,
-            doubled: false,
-            keep,
-            bond: Bond::new(cli, timing.pulse, now),
-            give_up,
-            last_failure: String::new(),
-            entries,
+            errands: VecDeque::new(),
         })
     }
 
     pub(crate) const fn port(&self) -> &Port {
-        self.net.port()
+        self.links.port()
     }
 
     /// An event came for the port.
     pub(crate) const fn knock(&mut self) {
-        self.net.port_mut().door_mut().knock();
+        self.links.knock();
     }
 
     /// An event came for a link.
     pub(crate) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
-        self.net.mark_ready(token, hung_up);
+        self.links.mark_ready(token, hung_up);
     }
 
-    /// Takes those who knock, a bounded number a turn.
+    /// Accepts connections, a bounded number a turn.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        if matches!(self.leaving, Leaving::Over { .. }) {
-            return self.net.port_mut().door_mut().ignore();
-        }
-        for _ in 0..PER_TURN {
-            let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
-            self.net.accept(registry, now, stream, remote);
+        if self.stay.lets_in() {
+            self.links.accept(registry, now);
+        } else {
+            self.links.ignore();
         }
     }
 
     /// Whether this daemon has its place in the ring.
     pub(crate) const fn has_entered(&self) -> bool {
-        self.entered
-    }
-
-    /// Whether it is there to stay.
-    fn is_settled(&self) -> bool {
-        self.entered && self.leaving == Leaving::No
-    }
-
-    /// Whether its successor is to find the ring again. A private ring's daemon has none.
-    fn is_saved(&self) -> bool {
-        self.is_settled() && self.bond.is_none()
+        self.stay.has_entered()
     }
 
     /// Why entering came to nothing for good, or why this daemon cannot stay.
     pub(crate) fn failure(&self, now: Time) -> Option<String> {
-        if self.doubled {
-            return Some(format!(
-                "a daemon named {} is in the ring already; choose another name with --name",
-                self.pump.machine().name()
-            ));
-        }
-        if self.entered || self.give_up.is_none_or(|at| at > now) {
-            return None;
-        }
-        let places: Vec<&str> = self.entries.iter().map(Address::as_str).collect();
-        Some(match places[..] {
-            [place] if self.last_failure.starts_with(place) => {
-                format!("cannot enter the ring: {}", self.last_failure)
-            }
-            _ => format!(
-                "cannot enter the ring through {}; at last: {}",
-                places.join(", "),
-                self.last_failure
-            ),
-        })
+        self.stay.failure(now, self.ring().name(), self.links.last_failure())
     }
 
-    /// Whether this daemon is out of the ring and all is said.
+    /// Whether this daemon is out of the ring and has sent its last messages.
     pub(crate) fn is_over(&self, now: Time) -> bool {
-        matches!(self.leaving, Leaving::Over { until } if until <= now || self.net.is_quiet())
+        self.stay.is_over(now, self.links.is_quiet())
     }
 
-    /// Begins to leave.
-    pub(crate) fn leave(&mut self, now: Time, how: Farewell) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Soon { at_last: now + LEAVE_PATIENCE, how };
-        }
-    }
-
-    /// Begins to leave because of a signal. The first of a private ring takes all with it: see
-    /// [`Membership::review_bond`].
+    /// Begins to leave because of a signal.
     pub(crate) fn leave_on_signal(&mut self, now: Time) {
-        if !self.bond.as_ref().is_some_and(Bond::is_first) {
-            let how = if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal };
-            self.leave(now, how);
-        }
+        self.stay.leave_on_signal(now);
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        self.net.has_work() || !self.pump.is_dry()
+        self.links.has_work() || !self.pump.is_dry()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let leaving = match self.leaving {
-            Leaving::No => None,
-            Leaving::Soon { at_last, .. } => Some(at_last),
-            Leaving::Over { until } => Some(until),
-        };
-        let entering = self.give_up.filter(|_| !self.entered);
         [
-            self.pump.machine().poll_timeout(),
-            self.net.next_deadline(),
-            self.asks.next_deadline(),
+            self.ring().poll_timeout(),
+            self.links.next_deadline(),
+            self.consoles.next_deadline(),
             self.journal.next_deadline(),
-            self.saved.next_deadline().filter(|_| self.is_saved()),
-            self.keep.as_ref().filter(|_| self.leaving == Leaving::No).map(Keep::next_deadline),
-            self.bond
-                .as_ref()
-                .filter(|_| self.leaving == Leaving::No)
-                .and_then(Bond::next_deadline),
-            leaving,
-            entering,
+            self.stay.next_deadline(),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// The next thing that a manager of this host is to be told.
+    /// The next message to a manager of this host.
     pub(crate) fn next_errand(&mut self) -> Option<Errand> {
         self.errands.pop_front()
     }
 
-    /// Everything that is due: reads the links, then lets time pass, then writes.
-    pub(crate) fn turn(&mut self, registry: &Registry, jobs: &mut Jobs, now: Time) {
-        let mut hands = Hands { registry, jobs, now };
-        self.pump(&mut hands);
-        self.net.turn(registry, now);
-        self.take_happened(&mut hands);
-        self.cancel_unlinked(&mut hands);
-        self.serve_names(&mut hands);
-        self.serve_spawns(&mut hands);
-        self.pump(&mut hands);
-        // What the sockets hold counts before what the clock says.
-        let due = self.pump.machine().poll_timeout().is_some_and(|at| at <= now);
-        if due && !self.net.has_work() {
-            self.pump.handle_timeout(now);
-            self.pump(&mut hands);
-            self.take_happened(&mut hands);
-        }
-        self.pass_links(&hands);
-        self.review_asks(now);
-        self.journal.turn(now);
-        self.review_leaving(&hands);
-        self.pump(&mut hands);
-        self.review_keep(jobs, now);
-        if self.is_saved() {
-            self.saved.turn(now, self.pump.machine(), self.net.port().number());
-        }
-        self.net.flush();
+    /// The next answer for a console, and whether it is the last one.
+    pub(crate) fn next_answer(&mut self) -> Option<(usize, ConsoleReply, bool)> {
+        self.consoles.next_answer()
     }
 
-    fn take_happened(&mut self, hands: &mut Hands<'_>) {
-        loop {
-            self.pump(hands);
-            let Some(happened) = self.net.pop() else { return };
-            match happened {
-                Happened::Up { link, peer, purpose, dialed, remote, seen } => {
-                    self.learn(hands, &peer.name, seen);
-                    let token = match dialed {
-                        None => None,
-                        Some(dialed) => match self.aim_of(dialed.attempt) {
-                            Some(Aim::Ring(token)) => Some(token),
-                            Some(Aim::Ping(console, began)) => {
-                                self.pong(console, began, hands.now, &dialed, &peer);
-                                self.net.close(hands.now, link);
-                                continue;
-                            }
-                            Some(Aim::Mirror(_)) | None => {
-                                self.net.close(hands.now, link);
-                                continue;
-                            }
-                        },
-                    };
-                    let Some(from) = address_of(remote) else { continue };
-                    self.post(Input::LinkUp { link, token, peer, purpose, from });
-                }
-                Happened::Message(link, message) => {
-                    self.post(Input::Received(link, message));
-                }
-                Happened::Closed(link) => self.post(Input::LinkClosed(link)),
-                Happened::Failed(attempt, why, problem) => match self.aim_of(attempt) {
-                    Some(Aim::Ring(token)) => {
-                        self.last_failure = problem;
-                        self.post(Input::ConnectFailed(token, why));
-                    }
-                    Some(Aim::Ping(console, _)) => {
-                        self.asks.reply(console, ConsoleReply::Refused { problem });
-                    }
-                    Some(Aim::Mirror(address)) => self.not_mirrored(hands.now, address, &problem),
-                    None => {}
-                },
-                Happened::Mirrored(attempt) => {
-                    if let Some(Aim::Mirror(address)) = self.aim_of(attempt) {
-                        self.mirrored(address);
-                    }
-                }
+    /// A console went away.
+    pub(crate) fn forget_console(&mut self, console: usize) {
+        self.consoles.forget(console);
+    }
+
+    /// A console wants something.
+    pub(crate) fn ask(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        console: usize,
+        request: RingRequest,
+    ) {
+        let known = (self.pump.machine(), self.links.myself());
+        let effect = self.consoles.ask(known, console, request);
+        self.route_all(registry, now, effect);
+    }
+
+    /// Where the ranks of a job submitted here run.
+    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
+        if spec.adopted {
+            return placement::adopted(self.ring().name().as_str(), Some(self.ring()));
+        }
+        placement::among(self.ring(), spec)
+    }
+
+    /// Tells the other hosts of a job whose root manager runs here.
+    pub(crate) fn announce(&mut self, registry: &Registry, now: Time, announcement: Announcement) {
+        let effect = self.launches.announce(now, announcement);
+        self.route(registry, now, effect);
+    }
+
+    /// A manager of this host requests something.
+    pub(crate) fn serve(&mut self, registry: &Registry, now: Time, demand: Demand) {
+        match demand {
+            Demand::Name(wish) => self.naming.wish(wish),
+            Demand::Spawn(spawn) => self.launches.spawn(spawn),
+            Demand::Cancel(job) => {
+                let effect = self.launches.cancel(job);
+                self.route(registry, now, effect);
             }
         }
     }
 
-    fn aim_of(&mut self, attempt: AttemptId) -> Option<Aim> {
-        self.aims.remove(&attempt)
+    /// Everything that is due: reads the links, then lets time pass, then writes. `is_needed`: see
+    /// [`Stay::review_bond`].
+    pub(crate) fn turn(&mut self, mut turn: Turn<'_>, is_needed: bool) {
+        let Turn { registry, now, .. } = turn;
+        let effect = self.stay.review_bond(now, self.pump.machine(), is_needed);
+        self.route_all(registry, now, effect);
+        self.settle(&mut turn);
+        self.links.read(registry, now);
+        self.settle(&mut turn);
+        let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
+        let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.goes_on(job));
+        effects.extend(self.launches.serve_spawns(now, ring));
+        self.route_all(registry, now, effects);
+        self.settle(&mut turn);
+        // What the sockets hold counts before what the clock says.
+        let due = self.ring().poll_timeout().is_some_and(|at| at <= now);
+        if due && !self.links.has_work() {
+            self.pump.handle_timeout(now);
+            self.settle(&mut turn);
+        }
+        self.pass_links(&turn);
+        self.consoles.review(now, self.pump.machine());
+        self.journal.turn(now);
+        let port = self.port().number();
+        let effect = self.stay.review_leaving(now, self.pump.machine(), port);
+        self.route_all(registry, now, effect);
+        self.settle(&mut turn);
+        self.revive(&mut turn);
+        self.stay.save(now, self.pump.machine(), port);
+        self.links.flush();
     }
 
-    /// Queues what happened for the ring. [`Membership::pump`] hands it in.
-    fn post(&mut self, input: Input) {
-        self.pump.post(input);
+    const fn ring(&self) -> &Ring {
+        self.pump.machine()
     }
 
-    /// Hands each input that waits to the ring, and performs all its outputs before the next.
-    fn pump(&mut self, hands: &mut Hands<'_>) {
-        while let Some(output) = self.pump.next(hands.now) {
-            self.perform(hands, output);
+    /// Gives each waiting input to the ring and performs all its outputs before the next input. Returns when no input
+    /// and no event of the links is left.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        loop {
+            while let Some(output) = self.pump.next(turn.now) {
+                self.perform(turn, output);
+            }
+            match self.links.next(turn.registry, turn.now) {
+                Some(LinkEvent::Input(input)) => self.pump.post(input),
+                Some(LinkEvent::Pinged(console, reply)) => {
+                    self.consoles.reply(console, reply);
+                }
+                Some(LinkEvent::Refused(why)) => {
+                    self.journal.refused(turn.now, format_args!("{why}"));
+                }
+                None => return,
+            }
         }
     }
 
-    /// Performs one output. What follows from it for the ring is posted.
-    fn perform(&mut self, hands: &mut Hands<'_>, output: Output) {
+    /// Performs one output of the ring. What follows from it for the ring is posted.
+    fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
+        let (registry, now) = (turn.registry, turn.now);
         match output {
             Output::Connect { token, name, instance, addresses, purpose } => {
-                let addresses = numeric(&addresses);
-                self.connect(hands, token, Wish { name, instance, addresses, purpose });
+                if self.stay.reaches_out() {
+                    let addresses = links::numeric(&addresses);
+                    let wish = net::Wish { name, instance, addresses, purpose };
+                    self.links.connect(registry, now, token, wish);
+                }
             }
-            Output::Abandon(token) => self.abandon(token),
-            Output::Send(link, message) => self.net.send(link, &message),
-            Output::Close(link) => self.net.close(hands.now, link),
+            Output::Abandon(token) => self.links.abandon(token),
+            Output::Send(link, message) => self.links.send(link, &message),
+            Output::Close(link) => self.links.close(now, link),
             Output::Deliver { id, payload, hops, sender } => {
-                let answer = self.obey(hands, &payload, hops, sender.as_ref());
-                self.post(Input::Answered(id, answer));
+                let answer = self.delivered(turn, &payload, hops, sender.as_ref());
+                self.pump.post(Input::Answered(id, payload_of(&answer)));
             }
             Output::Scattered { request, answers, missing, depth } => {
-                self.scattered(hands, request, &answers, missing, depth);
+                self.scattered(turn, Gathered { request, answers, missing, depth });
             }
             Output::LapsHome { request, hops, names, took } => {
                 let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                self.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
+                self.consoles.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
             }
             Output::LapLost { request, home } => {
-                self.finish(request, ConsoleReply::LapLost { home });
+                self.consoles.finish(request, ConsoleReply::LapLost { home });
             }
-            Output::Refused(request) => {
-                let problem = "too many requests are under way here; try again";
-                self.refused(request, problem);
+            Output::Refused(request) => self.refused(registry, now, request),
+            Output::Event(event) => self.happened(now, &event),
+            Output::Published { request, result } => {
+                let effect = self.naming.published(request, result);
+                self.route_all(registry, now, effect);
             }
-            Output::Event(event) => self.note(hands.now, &event),
-            Output::Published { request, result } => self.published(request, result),
             Output::Unpublished { request, found } => {
-                let answer = if found { NameAnswer::Done } else { NameAnswer::Unknown };
-                self.answer_wish(request, answer);
+                let effect = self.naming.unpublished(request, found);
+                self.route_all(registry, now, effect);
             }
-            Output::NameLost { name, job, to } => self.name_lost(name, job, to),
-            Output::Over => {
-                self.answer_rest();
-                self.net.close_all(hands.now);
-                self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
+            Output::NameLost { name, job, to } => {
+                let order = ManagerOrder::NameLost { name, to };
+                self.errands.push_back(Errand::new(job, order));
+            }
+            Output::Over => self.end(now),
+        }
+    }
+
+    fn route_all(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        effects: impl IntoIterator<Item = Effect>,
+    ) {
+        effects.into_iter().for_each(|effect| self.route(registry, now, effect));
+    }
+
+    /// Routes a request of one owner to another.
+    fn route(&mut self, registry: &Registry, now: Time, effect: Effect) {
+        match effect {
+            Effect::Post(input) => self.pump.post(input),
+            Effect::Tell(errand) => self.errands.push_back(errand),
+            Effect::Ping(console, wish) => self.links.ping(registry, now, console, wish),
+            Effect::Leave(how) => self.stay.leave(now, how),
+            Effect::End => self.end(now),
+        }
+    }
+
+    /// One of our own scatters is over.
+    fn scattered(&mut self, turn: &Turn<'_>, gathered: Gathered) {
+        let Turn { registry, now, .. } = *turn;
+        match Asker::of(gathered.request) {
+            Asker::Consoles => {
+                let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
+                self.route_all(registry, now, effect);
+            }
+            Asker::Launches => {
+                let effects = self.launches.announced(now, &gathered);
+                self.route_all(registry, now, effects);
+            }
+            // These owners need no answers.
+            Asker::Names | Asker::Stay => {}
+        }
+    }
+
+    /// The ring does not take a request of ours.
+    fn refused(&mut self, registry: &Registry, now: Time, request: RequestId) {
+        let problem = "too many requests are under way here; try again";
+        match Asker::of(request) {
+            Asker::Consoles => {
+                let problem = problem.to_owned();
+                self.consoles.finish(request, ConsoleReply::Refused { problem });
+            }
+            Asker::Launches => {
+                let effects = self.launches.unannounced(request, problem);
+                self.route_all(registry, now, effects);
+            }
+            Asker::Names | Asker::Stay => {}
+        }
+    }
+
+    /// An event of the ring goes to the stay, the log, and the consoles that watch.
+    fn happened(&mut self, now: Time, event: &Event) {
+        self.stay.note(event);
+        if self.journal.happened(now, event) {
+            self.consoles.tell_watchers(self.pump.machine(), event);
+        }
+    }
+
+    /// This daemon is out of the ring.
+    fn end(&mut self, now: Time) {
+        self.consoles.answer_rest();
+        self.links.close_all(now);
+        self.stay.end(now);
+    }
+
+    /// An order came round the ring by scatter: acts on it and says what to answer.
+    fn delivered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        payload: &Payload,
+        hops: u32,
+        sender: Option<&Sender>,
+    ) -> OrderAnswer {
+        match frame::decode_message(payload.as_bytes()) {
+            Ok(order) => {
+                if let Some(sender) = sender {
+                    self.journal.ordered(turn.now, sender, &order);
+                }
+                self.obey(turn, order, hops)
+            }
+            Err(e) => {
+                let from = sender.map_or(self.ring().name().to_string(), |sender| {
+                    format!("{} ({})", sender.name, sender.at)
+                });
+                let why = format_args!("refused an order from {from}: it is not understood: {e}");
+                self.journal.refused(turn.now, why);
+                OrderAnswer::Unknown
             }
         }
     }
 
-    /// Job links whose manager is here go to it.
-    fn pass_links(&mut self, hands: &Hands<'_>) {
-        for (token, manager) in self.net.seekers() {
-            let Some((job, key)) = hands.jobs.find_manager(manager) else { continue };
-            if let Some((hello, link)) =
-                self.net.pass_on(hands.registry, token, &mpd_channel::Key::from(key))
-            {
+    fn obey(&mut self, turn: &mut Turn<'_>, order: Order, hops: u32) -> OrderAnswer {
+        match order {
+            Order::Speak => {
+                return OrderAnswer::Word {
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    pid: std::process::id(),
+                    jobs: turn.jobs.count(),
+                    hops,
+                };
+            }
+            Order::Leave { member } if member == *self.ring().name() => {
+                self.stay.leave(turn.now, Farewell::Depart);
+            }
+            Order::Leave { .. } => {}
+            Order::LeaveAll => self.stay.dismiss(turn.now),
+            Order::Drain { members, draining } => {
+                if members.contains(self.ring().name()) {
+                    log::info!("draining: {draining}, by request");
+                    self.pump.post(Input::Drain(draining));
+                }
+            }
+            Order::ListJobs { page } => {
+                let (jobs, more) = turn.jobs.listing(page);
+                return OrderAnswer::Jobs { jobs, more };
+            }
+            Order::Top { page } => return self.obey_top(turn.jobs, page),
+            Order::KillJob { job } => {
+                return self.order_roots(turn.jobs, &job, &ManagerOrder::Kill);
+            }
+            Order::SignalJob { job, signal, single } => {
+                let order = ManagerOrder::Signal { signal, single };
+                return self.order_roots(turn.jobs, &job, &order);
+            }
+            Order::SwitchStdin { job, ranks } => {
+                return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
+            }
+            Order::Launch(launch) => return self.obey_launch(turn.jobs, &launch),
+            Order::Cancel { job } => {
+                self.launches.cancelled(turn.now, job.clone());
+                if turn.jobs.has_branch(&job) {
+                    self.errands.push_back(Errand::new(job, ManagerOrder::Kill));
+                }
+            }
+        }
+        OrderAnswer::Done
+    }
+
+    /// What hosts and ranks use here. The managers count output for the next time.
+    fn obey_top(&mut self, jobs: &mut Jobs, page: u32) -> OrderAnswer {
+        if page == 0 {
+            let errand = |job| Errand::new(job, ManagerOrder::CountOutput);
+            self.errands.extend(jobs.uncounted().into_iter().map(errand));
+        }
+        let (machine, runs, more) = jobs.usage(page);
+        OrderAnswer::Top { machine, runs, more }
+    }
+
+    /// Sends an order to the root managers of a job here.
+    fn order_roots(&mut self, jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> OrderAnswer {
+        match jobs.errands(job, order) {
+            Ok(errands) => {
+                self.errands.extend(errands);
+                OrderAnswer::Done
+            }
+            Err(answer) => answer,
+        }
+    }
+
+    /// Starts the manager of our share in another daemon's job, if we have one.
+    fn obey_launch(&self, jobs: &mut Jobs, launch: &Launch) -> OrderAnswer {
+        let Some(place) = self.launches.own_place(launch, self.ring().name()) else {
+            return OrderAnswer::Done;
+        };
+        match jobs.start_branch(launch, place) {
+            Ok(()) => OrderAnswer::Done,
+            Err(e) => {
+                log::error!("job {}: {e:#}", launch.job);
+                OrderAnswer::Failed { problem: launch::shortened(&format!("{e:#}")) }
+            }
+        }
+    }
+
+    /// Passes job links to their managers.
+    fn pass_links(&mut self, turn: &Turn<'_>) {
+        for (seeker, manager) in self.links.seekers() {
+            let Some((job, key)) = turn.jobs.find_manager(manager) else { continue };
+            if let Some((hello, link)) = self.links.pass_on(turn.registry, seeker, key) {
                 let order = ManagerOrder::Link { hello };
                 self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
             }
         }
     }
 
-    fn connect(&mut self, hands: &Hands<'_>, token: Token, wish: Wish) {
-        match self.leaving {
-            Leaving::No | Leaving::Soon { how: Farewell::Depart | Farewell::Signal, .. } => {}
-            // Nobody is to be missed any more.
-            Leaving::Soon { how: Farewell::WithAll | Farewell::Missed, .. }
-            | Leaving::Over { .. } => return,
-        }
-        let id = self.aim(Aim::Ring(token));
-        self.net.dial(hands.registry, hands.now, id, wish);
+    /// Starts helpers for lost members. Helpers are children of this process.
+    fn revive(&mut self, turn: &mut Turn<'_>) {
+        let entries = self.port().addresses();
+        let is_running = |pid| turn.jobs.is_helper(pid);
+        let started = self.stay.revive(turn.now, self.pump.machine(), &entries, is_running);
+        started.into_iter().for_each(|pid| turn.jobs.add_helper(pid));
     }
-
-    fn aim(&mut self, aim: Aim) -> AttemptId {
-        self.last_attempt += 1;
-        let id = AttemptId(self.last_attempt);
-        self.aims.insert(id, aim);
-        id
-    }
-
-    fn abandon(&mut self, token: Token) {
-        let is_it = |aim: &Aim| matches!(aim, Aim::Ring(t) if *t == token);
-        let found = self.aims.iter().find(|(_, aim)| is_it(aim)).map(|(id, _)| *id);
-        if let Some(id) = found {
-            self.aims.remove(&id);
-            self.net.abandon(id);
-        }
-    }
-
-    fn review_keep(&mut self, jobs: &mut Jobs, now: Time) {
-        if let (Some(keep), Leaving::No) = (&mut self.keep, self.leaving) {
-            let entries = self.net.port().addresses();
-            let started =
-                keep.turn(now, self.pump.machine().wards(), &entries, |pid| jobs.is_helper(pid));
-            started.into_iter().for_each(|pid| jobs.add_helper(pid));
-        }
-    }
-
-    fn review_leaving(&mut self, hands: &Hands<'_>) {
-        let Leaving::Soon { at_last, how } = self.leaving else { return };
-        if self.pump.machine().pending() > 0 && hands.now < at_last {
-            return;
-        }
-        match how {
-            Farewell::Depart | Farewell::WithAll => self.saved.forget(),
-            Farewell::Signal | Farewell::Missed if self.entered => {
-                self.saved.save(hands.now, self.pump.machine(), self.net.port().number());
-            }
-            Farewell::Signal | Farewell::Missed => {}
-        }
-        match how {
-            Farewell::Depart | Farewell::Signal => self.post(Input::Leave),
-            Farewell::WithAll | Farewell::Missed => {
-                self.answer_rest();
-                self.net.close_all(hands.now);
-                self.leaving = Leaving::Over { until: hands.now + LAST_WORDS };
-            }
-        }
-    }
-}
-
-fn numeric(addresses: &[Address]) -> Vec<SocketAddr> {
-    addresses.iter().filter_map(|address| address.as_str().parse().ok()).collect()
-}
-
-/// The other end of a connection, as the ring writes addresses.
-fn address_of(remote: SocketAddr) -> Option<Address> {
-    Address::new(&SocketAddr::new(remote.ip().to_canonical(), remote.port()).to_string()).ok()
-}
-
-/// What a turn works with.
-pub(crate) struct Hands<'a> {
-    pub(crate) registry: &'a Registry,
-    pub(crate) jobs: &'a mut Jobs,
-    pub(crate) now: Time,
-}
-
-/// The ring's key.
-fn key(cli: &Cli, ring: &str) -> Result<KeyText> {
-    if cli.has_key_on_input() {
-        return Ok(keyfile::from_standard_input()?);
-    }
-    let keys = KeyFile::resolve(cli.key.clone())?;
-    let (text, origin) = keys.load_or_create(if ring.is_empty() { "default" } else { ring })?;
-    let path = keys.path().display();
-    log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
-    Ok(text)
-}
-
-fn new_instance() -> Result<Instance> {
-    loop {
-        if let Some(instance) = Instance::from_bytes(random::bytes()?) {
-            return Ok(instance);
-        }
-    }
-}
-
-/// Names to numeric addresses, once, before anything is served: the resolver may take its time.
-fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
-    let (mut found, mut problem) = (Vec::new(), None);
-    for entry in entries {
-        let (host, port) = addresses::split_port(entry)
-            .with_context(|| format!("--join {entry:?}: HOST:PORT is wanted"))?;
-        match addresses::resolve(host) {
-            Ok(all) => {
-                for ip in all {
-                    found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
-                }
-            }
-            Err(e) => {
-                log::warn!("--join {entry}: {e}");
-                problem = Some(e);
-            }
-        }
-    }
-    if let (true, Some(problem)) = (found.is_empty(), problem) {
-        return Err(problem.into());
-    }
-    Ok(found)
 }

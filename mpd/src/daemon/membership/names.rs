@@ -3,101 +3,106 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_machine::Time;
-use mpd_ring::{Input, Publication, RequestId};
-use mpd_wire::message::{ConsoleReply, ManagerOrder, NameAnswer, NameWish, Published};
-use mpd_wire::names::{Claim, NameKey};
-use mpd_wire::{DaemonName, JobId};
+use mpd_ring::{Input, Publication, RequestId, Ring};
+use mpd_wire::JobId;
+use mpd_wire::message::{NameAnswer, NameWish};
+use mpd_wire::names::Claim;
 
-use crate::daemon::jobs::{Jobs, Wish};
-use crate::daemon::membership::pages::Page;
-use crate::daemon::membership::{Errand, Hands, Membership};
-use crate::daemon::names::{Refusals, lock};
+use crate::daemon::membership::effect::Effect;
+use crate::daemon::membership::request::{Asker, Numbers};
+use crate::daemon::names::{Refusals, Wish, lock};
 
 /// Wishes under way, and jobs whose names go with them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Naming {
+    numbers: Numbers,
+    /// Requests that are not served yet.
+    waiting: Vec<Wish>,
+    /// Requests that wait for an answer of the ring.
     wishes: BTreeMap<RequestId, Wish>,
     publishers: BTreeSet<JobId>,
     refusals: Refusals,
 }
 
-impl Membership {
-    /// Does what managers here want about names.
-    pub(super) fn serve_names(&mut self, hands: &mut Hands<'_>) {
-        for wish in hands.jobs.take_wishes() {
-            match &wish.wish {
-                NameWish::Lookup { name, key } => {
-                    let answer = self.find(hands.now, name, (&wish.job, key.as_ref()));
-                    self.errands.push_back(wish.answered(answer));
-                }
-                NameWish::Publish { name, value, key } => match lock(key.as_ref()) {
-                    Ok(lock) => {
-                        let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
-                        self.naming.publishers.insert(job.clone());
-                        let claim = Claim { name, value, job, lock };
-                        self.ask_of_names(wish, |request| Input::Publish { request, claim });
-                    }
-                    Err(problem) => {
-                        self.errands.push_back(wish.answered(NameAnswer::Failed(problem)));
-                    }
-                },
-                NameWish::Unpublish { name, key } => {
-                    let (name, job, key) = (name.clone(), wish.job.clone(), key.clone());
-                    if let Some((_, claim)) =
-                        self.pump.machine().lookup(&name).filter(|(_, c)| c.job == job)
-                    {
-                        // For the log: the ring looks at the key itself.
-                        self.naming.refusals.refuses(hands.now, claim, (&job, key.as_ref()));
-                    }
-                    let input = |request| Input::Unpublish { request, name, job, key };
-                    self.ask_of_names(wish, input);
-                }
-            }
-        }
-        self.forget_publishers(hands);
-    }
-
-    fn find(&mut self, now: Time, name: &str, asks: (&JobId, Option<&NameKey>)) -> NameAnswer {
-        match self.pump.machine().lookup(name) {
-            Some((_, claim)) if self.naming.refusals.refuses(now, claim, asks) => {
-                NameAnswer::Unknown
-            }
-            Some((_, claim)) => NameAnswer::Value(claim.value.clone()),
-            None if self.has_entered() => NameAnswer::Unknown,
-            None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
+impl Naming {
+    pub(super) fn new() -> Self {
+        Self {
+            numbers: Numbers::new(Asker::Names),
+            waiting: Vec::new(),
+            wishes: BTreeMap::new(),
+            publishers: BTreeSet::new(),
+            refusals: Refusals::default(),
         }
     }
 
-    /// A console wants all names of the ring.
-    pub(super) fn list_names(&mut self, console: usize) {
-        let published = |(host, claim): (&DaemonName, &Claim)| {
-            let Claim { name, value, job, lock } = claim.clone();
-            Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
-        };
-        let items = self.pump.machine().names().into_iter().map(published).collect();
-        self.post_page(console, Page { items, more: false }, &[], |names, _, more| {
-            ConsoleReply::Names { names, more }
-        });
+    /// Queues a request of a manager here, for [`Naming::serve`].
+    pub(super) fn wish(&mut self, wish: Wish) {
+        self.waiting.push(wish);
     }
 
-    fn ask_of_names(&mut self, wish: Wish, input: impl FnOnce(RequestId) -> Input) {
-        let request = self.asks.next_id();
-        self.naming.wishes.insert(request, wish);
-        self.post(input(request));
+    /// Serves the queued requests. `entered`: whether this daemon has its place in the ring. `goes_on`: whether a job
+    /// is not over here.
+    pub(super) fn serve(
+        &mut self,
+        now: Time,
+        ring: &Ring,
+        entered: bool,
+        goes_on: impl Fn(&JobId) -> bool,
+    ) -> Vec<Effect> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let serve = |wish| self.serve_one(now, ring, entered, wish);
+        let mut effects: Vec<Effect> = waiting.into_iter().map(serve).collect();
+        effects.extend(self.forget_publishers(goes_on));
+        effects
+    }
+
+    fn serve_one(&mut self, now: Time, ring: &Ring, entered: bool, wish: Wish) -> Effect {
+        match &wish.wish {
+            NameWish::Lookup { name, key } => {
+                let claim = ring.lookup(name).map(|(_, claim)| claim);
+                let answer = match claim {
+                    Some(claim) if self.refusals.refuses(now, claim, (&wish.job, key.as_ref())) => {
+                        NameAnswer::Unknown
+                    }
+                    Some(claim) => NameAnswer::Value(claim.value.clone()),
+                    None if entered => NameAnswer::Unknown,
+                    None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
+                };
+                Effect::Tell(wish.answered(answer))
+            }
+            NameWish::Publish { name, value, key } => match lock(key.as_ref()) {
+                Ok(lock) => {
+                    let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
+                    self.publishers.insert(job.clone());
+                    let claim = Claim { name, value, job, lock };
+                    self.ask(wish, |request| Input::Publish { request, claim })
+                }
+                Err(problem) => Effect::Tell(wish.answered(NameAnswer::Failed(problem))),
+            },
+            NameWish::Unpublish { name, key } => {
+                let (name, job, key) = (name.clone(), wish.job.clone(), key.clone());
+                if let Some((_, claim)) = ring.lookup(&name).filter(|(_, c)| c.job == job) {
+                    // For the log: the ring looks at the key itself.
+                    self.refusals.refuses(now, claim, (&job, key.as_ref()));
+                }
+                self.ask(wish, |request| Input::Unpublish { request, name, job, key })
+            }
+        }
+    }
+
+    fn ask(&mut self, wish: Wish, input: impl FnOnce(RequestId) -> Input) -> Effect {
+        let request = self.numbers.next();
+        self.wishes.insert(request, wish);
+        Effect::Post(input(request))
     }
 
     /// What jobs have published goes with them, however they end.
-    fn forget_publishers(&mut self, hands: &mut Hands<'_>) {
-        let over = |jobs: &Jobs, job: &JobId| !jobs.goes_on(job);
-        let gone: Vec<JobId> =
-            self.naming.publishers.iter().filter(|job| over(hands.jobs, job)).cloned().collect();
-        for job in gone {
-            self.naming.publishers.remove(&job);
-            self.post(Input::JobOver(job));
-        }
+    fn forget_publishers(&mut self, goes_on: impl Fn(&JobId) -> bool) -> Vec<Effect> {
+        let gone = self.publishers.extract_if(.., |job| !goes_on(job));
+        gone.map(|job| Effect::Post(Input::JobOver(job))).collect()
     }
 
-    pub(super) fn published(&mut self, request: RequestId, result: Publication) {
+    pub(super) fn published(&mut self, request: RequestId, result: Publication) -> Option<Effect> {
         let later = result.may_be_done_later();
         let failed = if later { NameAnswer::Later } else { NameAnswer::Failed };
         let answer = match result {
@@ -109,17 +114,15 @@ impl Membership {
             }
             Publication::Refused(problem) => failed(problem.to_owned()),
         };
-        self.answer_wish(request, answer);
+        self.answer(request, answer)
     }
 
-    pub(super) fn answer_wish(&mut self, request: RequestId, answer: NameAnswer) {
-        if let Some(wish) = self.naming.wishes.remove(&request) {
-            self.errands.push_back(wish.answered(answer));
-        }
+    pub(super) fn unpublished(&mut self, request: RequestId, found: bool) -> Option<Effect> {
+        self.answer(request, if found { NameAnswer::Done } else { NameAnswer::Unknown })
     }
 
-    pub(super) fn name_lost(&mut self, name: String, job: JobId, to: JobId) {
-        let order = ManagerOrder::NameLost { name, to };
-        self.errands.push_back(Errand { job, order, link: None });
+    fn answer(&mut self, request: RequestId, answer: NameAnswer) -> Option<Effect> {
+        let wish = self.wishes.remove(&request)?;
+        Some(Effect::Tell(wish.answered(answer)))
     }
 }

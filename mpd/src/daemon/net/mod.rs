@@ -1,34 +1,40 @@
 //! The daemon's one TCP port and all links through it: who knocks, who is dialed, who has proved
 //! itself. What links say is handed on as [`Happened`]; nothing here knows what a ring is.
+//!
+//! Job links, the connections between managers, come in here too, since managers never listen. A job link waits
+//! until the manager that it asks for can be spoken to, proves its job's key, and goes to that manager.
 
 mod admit;
 mod dial;
+mod line;
+mod myself;
 pub(crate) mod port;
-mod seek;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_channel::handshake::{PATIENCE, Reception};
-use mpd_channel::{ChannelError, HandshakeError, Instance, Keys, Purpose, Repeats, Responder};
+use mpd_channel::handshake::{Opening, PATIENCE, Reception};
+use mpd_channel::hello::Mark;
+use mpd_channel::{ChannelError, HandshakeError, Instance, Key, Purpose, Repeats, Responder};
 use mpd_io::link::{CHUNK, Heard, Link, LinkError};
 use mpd_io::random;
 use mpd_machine::Time;
 use mpd_ring::{DialFailure, LinkId, Peer};
 use mpd_wire::DaemonName;
-use mpd_wire::message::{Greeting, MAX_GREETING, RingMessage};
+use mpd_wire::message::{Greeting, RingMessage};
 
-pub(crate) use dial::{AttemptId, Dialed, Wish};
-
+use crate::daemon::net::dial::{Attempts, Call};
+use crate::daemon::net::line::{Line, Stage, failure, ring_purpose};
+use crate::daemon::net::port::Port;
 use crate::daemon::throttle::Throttle;
 
-use dial::Attempts;
-use port::Port;
+pub(crate) use dial::{AttemptId, Dialed, Wish};
+pub(crate) use myself::Myself;
 
 /// Tokens from here on are links'.
 pub(crate) const FIRST_TOKEN: usize = 1 << 40;
@@ -38,15 +44,6 @@ const MAX_QUEUED: usize = 16 << 20;
 
 /// How long a closing link may take to say its last word.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Who we are on every link.
-#[derive(Debug)]
-pub(crate) struct Myself {
-    pub(crate) ring: String,
-    pub(crate) name: DaemonName,
-    pub(crate) instance: Instance,
-    pub(crate) keys: Keys,
-}
 
 /// What the links have to tell.
 #[derive(Debug)]
@@ -69,43 +66,6 @@ pub(crate) enum Happened {
     Closed(LinkId),
     /// An attempt came to nothing; in words, too.
     Failed(AttemptId, DialFailure, String),
-}
-
-/// How far a link has come.
-#[derive(Debug)]
-enum Stage {
-    /// Under the handshake's own deadline.
-    Shaking,
-    /// The same; a manager is wanted.
-    Seeking(mpd_wire::Instance),
-    ExpectGreeting {
-        peer: Instance,
-        purpose: Purpose,
-        until: Time,
-    },
-    Up,
-    Closing {
-        until: Time,
-    },
-}
-
-#[derive(Debug)]
-struct Line {
-    link: Link,
-    stage: Stage,
-    attempt: Option<AttemptId>,
-    /// When the connection came up.
-    connected: Time,
-    /// Its address, for the limits.
-    from: IpAddr,
-    /// What it is called, once it has greeted.
-    name: Option<DaemonName>,
-}
-
-impl Line {
-    const fn new(link: Link, attempt: Option<AttemptId>, connected: Time, from: IpAddr) -> Self {
-        Self { link, stage: Stage::Shaking, attempt, connected, from, name: None }
-    }
 }
 
 /// All links, by token. Tokens are never used twice, so a late event hits nobody.
@@ -417,7 +377,7 @@ impl Net {
         self.strangers.warn(self.now, format_args!("{remote}: {problem}"));
         self.close(now, LinkId(token as u64));
         if let Some(attempt) = attempt {
-            self.missed(attempt, remote, DialFailure::NotProved, problem);
+            self.missed(attempt, remote, DialFailure::NotProved, &problem);
         }
     }
 
@@ -431,7 +391,7 @@ impl Net {
             }
             (Stage::Closing { .. }, _) => {}
             (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, Some(attempt)) => {
-                self.missed(attempt, remote, failure(error), error.to_string());
+                self.missed(attempt, remote, failure(error), &error.to_string());
             }
             (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, None) => {
                 self.log_stranger(remote, error);
@@ -473,6 +433,152 @@ impl Net {
         }
     }
 
+    /// Begins an attempt.
+    pub(crate) fn dial(&mut self, registry: &Registry, now: Time, id: AttemptId, wish: Wish) {
+        self.attempts.begin(now, id, wish, |address| self.port.is_own(address));
+        self.dial_next(registry, now, id);
+    }
+
+    /// Begins an attempt that succeeds, with [`Happened::Mirrored`], if this very process answers.
+    pub(crate) fn mirror(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        id: AttemptId,
+        address: SocketAddr,
+    ) {
+        self.attempts.begin_mirror(now, id, self.myself.instance, address);
+        self.dial_next(registry, now, id);
+    }
+
+    /// An attempt of [`Net::mirror`] succeeded.
+    fn mirrored(&mut self, token: usize) {
+        let Some(id) = self.lines.remove(&token).and_then(|line| line.attempt) else { return };
+        self.abandon(id);
+        self.happened.push_back(Happened::Mirrored(id));
+    }
+
+    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
+    fn note_own(&mut self, remote: SocketAddr) -> bool {
+        let same = |end: SocketAddr| {
+            end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
+        };
+        let ours = |line: &Line| line.attempt.filter(|_| line.link.local().is_some_and(same));
+        let found = self.lines.values().find_map(ours);
+        found.iter().for_each(|id| self.attempts.reached_ourselves(*id));
+        found.is_some()
+    }
+
+    /// Gives an attempt up.
+    pub(crate) fn abandon(&mut self, id: AttemptId) {
+        self.attempts.end(id);
+        self.drop_others(id, None);
+    }
+
+    fn dial_due(&mut self, registry: &Registry, now: Time) {
+        for id in self.attempts.ids() {
+            self.dial_next(registry, now, id);
+        }
+    }
+
+    /// Connects to the addresses that are due: the next one that does not fail at once.
+    fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
+        while let Some(call) = self.attempts.next_due(now, id) {
+            if let Err((why, problem)) = self.connect(registry, now, call) {
+                self.missed(id, call.address, why, &problem);
+            }
+        }
+        self.give_up_if_over(id);
+    }
+
+    fn connect(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        call: Call,
+    ) -> Result<(), (DialFailure, String)> {
+        let helpless = |e: io::Error| (DialFailure::NoMeans, e.to_string());
+        // No daemon answers a hello of its own instance.
+        let me = if call.mirror {
+            Instance::from_bytes(random::bytes().map_err(helpless)?).unwrap_or(self.myself.instance)
+        } else {
+            self.myself.instance
+        };
+        let opening = Opening {
+            key: self.myself.keys.connect().clone(),
+            me,
+            peer: call.peer,
+            purpose: call.purpose,
+            nonce: random::bytes().map_err(helpless)?,
+            deadline: now + PATIENCE,
+        };
+        let from = self.port.source();
+        let link =
+            Link::dial(call.address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
+        let line = Line::new(link, Some(call.attempt), now, call.address.ip().to_canonical());
+        self.insert(registry, line).map_err(helpless)
+    }
+
+    /// The link `token` of this attempt is up: the others go.
+    fn won(&mut self, id: AttemptId, token: usize, address: SocketAddr, connected: Time) -> Dialed {
+        self.attempts.end(id);
+        self.drop_others(id, Some(token));
+        Dialed { attempt: id, address, connected }
+    }
+
+    fn drop_others(&mut self, id: AttemptId, winner: Option<usize>) {
+        self.lines.retain(|token, line| line.attempt != Some(id) || Some(*token) == winner);
+    }
+
+    /// A connection of this attempt came to nothing.
+    fn missed(&mut self, id: AttemptId, address: SocketAddr, why: DialFailure, problem: &str) {
+        self.attempts.missed(id, address, why, problem);
+        self.give_up_if_over(id);
+    }
+
+    fn give_up_if_over(&mut self, id: AttemptId) {
+        if let Some((why, problem)) = self.attempts.end_if_over(id) {
+            self.drop_others(id, None);
+            self.happened.push_back(Happened::Failed(id, why, problem));
+        }
+    }
+
+    /// Job links that wait for a manager, and for which one. One whose manager does not come is closed by the
+    /// handshake's deadline, and until then it is a stranger like any other that has not proved itself.
+    pub(crate) fn seekers(&self) -> Vec<(usize, mpd_wire::Instance)> {
+        let seeking = |token: &usize| match self.lines.get(token)?.stage {
+            Stage::Seeking(manager) => Some((*token, manager)),
+            _ => None,
+        };
+        self.timed.iter().filter_map(seeking).collect()
+    }
+
+    /// Takes such a link out, if it was made with the key of the manager's job: its hello, in hexadecimal
+    /// digits, and the connection. Else it is closed.
+    pub(crate) fn pass_on(
+        &mut self,
+        registry: &Registry,
+        token: usize,
+        key: &Key,
+    ) -> Option<(String, OwnedFd)> {
+        let line = self.lines.get_mut(&token)?;
+        let hello = match line.link.prove(key) {
+            Ok(hello) if self.hellos.is_new(Mark::of(&hello)) => hello,
+            Ok(_) => {
+                self.lose(token, &HandshakeError::Repeated.into());
+                return None;
+            }
+            Err(e) => {
+                self.lose(token, &e);
+                return None;
+            }
+        };
+        let line = self.lines.remove(&token)?;
+        let _ = registry.deregister(&mut SourceFd(&line.link.as_raw_fd()));
+        let digits = mpd_wire::hex::encode(&hello);
+        Some((digits, line.link.into_stream().into()))
+    }
+
     fn expire(&mut self, now: Time) {
         self.strangers.turn(now);
         let mut late = Vec::new();
@@ -497,79 +603,6 @@ impl Net {
         for (token, error) in late {
             self.lose(token, &error);
         }
-    }
-}
-
-impl Myself {
-    fn greeting(&self, peer: IpAddr) -> Greeting {
-        Greeting {
-            ring: self.ring.clone(),
-            name: self.name.clone(),
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            seen: peer.to_string(),
-        }
-    }
-
-    /// What the peer says of itself, if it belongs to our ring and is the one that is `wanted`.
-    fn check(&self, frame: &[u8], wanted: Option<&DaemonName>) -> Result<Greeting, String> {
-        if frame.len() > MAX_GREETING {
-            return Err("its greeting is too long".into());
-        }
-        let greeting: Greeting =
-            serde_json::from_slice(frame).map_err(|e| format!("its greeting is malformed: {e}"))?;
-        if greeting.ring != self.ring {
-            return Err(format!(
-                "the daemon there is in {}, this one in {} (--ring)",
-                called(&greeting.ring),
-                called(&self.ring)
-            ));
-        }
-        if let Some(wanted) = wanted.filter(|wanted| **wanted != greeting.name) {
-            return Err(format!("the daemon there is {}, not {wanted}", greeting.name));
-        }
-        Ok(greeting)
-    }
-}
-
-fn failure(error: &LinkError) -> DialFailure {
-    match error {
-        LinkError::Connect(e) if e.kind() == io::ErrorKind::TimedOut => DialFailure::TimedOut,
-        LinkError::Connect(e) if is_our_own(e) => DialFailure::NoMeans,
-        LinkError::Handshake(HandshakeError::NoRandomness(_)) => DialFailure::NoMeans,
-        LinkError::Connect(_) => DialFailure::Refused,
-        LinkError::Handshake(HandshakeError::TimedOut) => DialFailure::TimedOut,
-        LinkError::Handshake(_) | LinkError::Channel(_) | LinkError::Broken(_) | LinkError::Bye => {
-            DialFailure::NotProved
-        }
-    }
-}
-
-fn called(ring: &str) -> String {
-    if ring.is_empty() { "the ring without a name".to_owned() } else { format!("ring {ring:?}") }
-}
-
-/// Errors of connecting that say something of this host and nothing of the other.
-fn is_our_own(error: &io::Error) -> bool {
-    let ours = [
-        libc::EMFILE,
-        libc::ENFILE,
-        libc::ENOBUFS,
-        libc::ENOMEM,
-        // No port is left to connect from.
-        libc::EADDRNOTAVAIL,
-        libc::EADDRINUSE,
-        libc::EAGAIN,
-    ];
-    error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
-}
-
-fn ring_purpose(purpose: Purpose) -> Option<mpd_ring::Purpose> {
-    match purpose {
-        Purpose::Ring => Some(mpd_ring::Purpose::Ring),
-        Purpose::Join => Some(mpd_ring::Purpose::Join),
-        Purpose::Probe => Some(mpd_ring::Purpose::Probe),
-        Purpose::Chord => Some(mpd_ring::Purpose::Chord),
-        Purpose::JobLink => None,
     }
 }
 

@@ -1,15 +1,12 @@
-//! What happens to the ring, told to the log and to those who watch.
+//! The log of the ring: events, orders of other members, and refusals.
 
 use std::fmt;
 
 use log::Level;
-use mpd_io::clock;
 use mpd_machine::Time;
 use mpd_ring::{Event, Sender};
-use mpd_wire::Standing;
-use mpd_wire::message::{ConsoleReply, Happening, Order};
+use mpd_wire::message::Order;
 
-use crate::daemon::membership::Membership;
 use crate::daemon::throttle::Throttle;
 
 /// The lines of the log that tell what other members order here, and what is refused.
@@ -23,6 +20,18 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// Logs an event. Returns whether consoles that watch get it, too: refusals go to the log alone, since strangers
+    /// can cause any number of them.
+    pub(super) fn happened(&mut self, now: Time, event: &Event) -> bool {
+        let is_refusal = matches!(event, Event::FrameRefused { .. } | Event::NotDialedBack { .. });
+        if is_refusal {
+            self.refused(now, format_args!("{event}"));
+        } else {
+            log::info!("{event}");
+        }
+        !is_refusal
+    }
+
     /// A member gave an order that is acted on here.
     pub(super) fn ordered(&mut self, now: Time, sender: &Sender, order: &Order) {
         let throttle = if is_question(order) { &mut self.questions } else { &mut self.orders };
@@ -77,47 +86,5 @@ fn describe(order: &Order) -> String {
         Order::KillJob { job } => format!("kill job {job}"),
         Order::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
         Order::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
-    }
-}
-
-impl Membership {
-    pub(super) fn note(&mut self, now: Time, event: &Event) {
-        match event {
-            Event::FrameRefused { .. } | Event::NotDialedBack { .. } => {
-                // These are the log's alone: strangers cause as many as they like.
-                return self.journal.refused(now, format_args!("{event}"));
-            }
-            _ => log::info!("{event}"),
-        }
-        match event {
-            Event::Entered { .. } => self.entered = true,
-            Event::SteppedDown => self.doubled = true,
-            _ => {}
-        }
-        let watchers = self.asks.watchers();
-        if watchers.is_empty() {
-            return;
-        }
-        let happening = self.happening(event.kind(), event.member().cloned(), event.to_string());
-        for console in watchers {
-            self.asks.post(console, ConsoleReply::Event(happening.clone()), false);
-        }
-    }
-
-    pub(super) fn happening(
-        &self,
-        kind: &str,
-        member: Option<mpd_wire::DaemonName>,
-        text: String,
-    ) -> Happening {
-        let live = self.pump.machine().records().filter(|r| r.standing == Standing::Live).count();
-        Happening {
-            time: clock::timestamp(),
-            seen_by: self.pump.machine().name().clone(),
-            event: kind.to_owned(),
-            member,
-            live: u32::try_from(live).unwrap_or(u32::MAX),
-            text,
-        }
     }
 }

@@ -1,0 +1,70 @@
+//! What consoles are answered by a daemon that is in no ring: this host is all there is.
+
+use mpd_wire::DaemonName;
+use mpd_wire::message::{ConsoleReply, JobRef, ManagerOrder, OrderAnswer, RingRequest};
+
+use crate::daemon::errand::Errand;
+use crate::daemon::guests::REFUSAL;
+use crate::daemon::jobs::{Jobs, hosted, no_such_job};
+
+/// The replies to the console, and messages to managers.
+pub(super) fn answer(jobs: &Jobs, request: RingRequest) -> (Vec<ConsoleReply>, Vec<Errand>) {
+    match request {
+        RingRequest::Jobs => (listing(jobs), Vec::new()),
+        RingRequest::KillJob { job } => order(jobs, &job, &ManagerOrder::Kill),
+        RingRequest::SignalJob { job, signal, single } => {
+            order(jobs, &job, &ManagerOrder::Signal { signal, single })
+        }
+        RingRequest::SwitchStdin { job, ranks } => {
+            order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
+        }
+        // `guests::check` lists what is refused.
+        _ => (vec![refused(REFUSAL)], Vec::new()),
+    }
+}
+
+fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
+    let Ok(me) = DaemonName::new(jobs.name()) else { return vec![refused("no name")] };
+    let mut replies = Vec::new();
+    for page in 0.. {
+        let (parts, more) = jobs.listing(page);
+        let parts = hosted(me.clone(), parts).collect();
+        replies.push(ConsoleReply::Jobs { me: me.clone(), jobs: parts, missing: Vec::new(), more });
+        if !more {
+            break;
+        }
+    }
+    replies
+}
+
+fn order(jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> (Vec<ConsoleReply>, Vec<Errand>) {
+    match jobs.errands(job, order) {
+        Ok(errands) => (vec![ConsoleReply::Done { missing: Vec::new() }], errands),
+        Err(OrderAnswer::Failed { problem }) => (vec![refused(&problem)], Vec::new()),
+        Err(_) => (vec![refused(&no_such_job(job))], Vec::new()),
+    }
+}
+
+fn refused(problem: &str) -> ConsoleReply {
+    ConsoleReply::Refused { problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_without_jobs_lists_none_and_knows_none() {
+        let jobs = Jobs::new("h1", "h1", None);
+        let (replies, errands) = answer(&jobs, RingRequest::Jobs);
+        let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
+            panic!("{replies:?}");
+        };
+        assert_eq!((me.as_str(), parts.len(), errands.len()), ("h1", 0, 0));
+        let (replies, errands) = answer(&jobs, RingRequest::KillJob { job: JobRef::Private(7) });
+        assert!(errands.is_empty());
+        assert_eq!(replies, [refused("no job p7; 'mpdlistjobs' lists them")]);
+        let (replies, _) = answer(&jobs, RingRequest::ExitAll);
+        assert_eq!(replies, [refused(REFUSAL)]);
+    }
+}

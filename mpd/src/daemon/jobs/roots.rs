@@ -1,0 +1,91 @@
+//! Orders to the root managers of a job, and the reasons to refuse them. Pure.
+
+use mpd_stdio::feed::TooManyRanges;
+use mpd_stdio::input::MAX_RANKS;
+use mpd_wire::message::{JobRef, ManagerOrder, OrderAnswer};
+use mpd_wire::{JobId, RankSet};
+
+use crate::daemon::errand::Errand;
+
+/// A job whose root manager is here.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) job: JobId,
+    /// Whether it can be spoken to.
+    pub(super) connected: bool,
+    /// The ranks that can be given standard input, and how many ranks there are, once that is known.
+    pub(super) receivers: Option<(RankSet, u32)>,
+}
+
+/// The messages that carry `order` to `roots`, or the reason why it is refused.
+pub(super) fn errands(roots: Vec<Root>, order: &ManagerOrder) -> Result<Vec<Errand>, OrderAnswer> {
+    if roots.is_empty() {
+        return Err(OrderAnswer::NoSuchJob);
+    }
+    if let Some(problem) = roots.iter().find_map(|root| obstacle(root, order)) {
+        return Err(OrderAnswer::Failed { problem });
+    }
+    let errand = |Root { job, .. }| {
+        log::info!("job {job}: {order:?} by request");
+        Errand::new(job, order.clone())
+    };
+    Ok(roots.into_iter().map(errand).collect())
+}
+
+/// Why a root manager cannot carry out an order.
+fn obstacle(root: &Root, order: &ManagerOrder) -> Option<String> {
+    let job = &root.job;
+    if !root.connected {
+        return Some(format!("job {job}: its manager has no daemon just now; try again"));
+    }
+    let ManagerOrder::SwitchStdin { ranks } = order else { return None };
+    let Some((can, size)) = &root.receivers else {
+        return Some(format!("job {job} has not started all its ranks yet; try again"));
+    };
+    let problem = cannot_receive(ranks, can, *size)?;
+    Some(format!("job {job}: {problem}"))
+}
+
+/// Why not all of `ranks` can be given standard input.
+fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
+    if ranks.to_string().len() > MAX_RANKS {
+        return Some(TooManyRanges.to_string());
+    }
+    let all = *ranks == RankSet::all();
+    let highest = ranks.ranges().last().map(|&(_, high)| high);
+    if let Some(rank) = highest.filter(|&high| high >= size && !all) {
+        return Some(format!(
+            "there is no rank {rank}: the last one is {}",
+            size.saturating_sub(1)
+        ));
+    }
+    let mut wanted = ranks.ranks().take_while(|rank| rank.0 < size);
+    let without = wanted.find(|&rank| !can.contains(rank))?;
+    Some(format!(
+        "rank {without} has no pipe for standard input: start the job with -stdin-switch, or name \
+         only ranks that its -s named"
+    ))
+}
+
+/// The reply to a console that names an unknown job.
+pub(crate) fn no_such_job(job: &JobRef) -> String {
+    format!("no {job}; 'mpdlistjobs' lists them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_goes_to_ranks_that_are_there_and_have_a_pipe() {
+        let why = |ranks: &str, can: &str| {
+            cannot_receive(&ranks.parse().unwrap(), &can.parse().unwrap(), 4)
+        };
+        for fine in ["all", "none", "0", "1-3"] {
+            assert_eq!(why(fine, "0-3"), None, "{fine}");
+        }
+        assert!(why("0,2", "0").unwrap().contains("rank 2 has no pipe"));
+        assert!(why("all", "0").unwrap().contains("rank 1 has no pipe"));
+        assert!(why("3-9", "0-3").unwrap().contains("no rank 9: the last one is 3"));
+    }
+}

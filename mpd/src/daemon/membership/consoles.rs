@@ -1,0 +1,459 @@
+//! Requests of consoles about the ring, until they are answered.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use mpd_io::clock;
+use mpd_machine::Time;
+use mpd_ring::{Event, Input, RequestId, Ring};
+use mpd_wire::message::{
+    Answer, ConsoleReply, Happening, HostTop, JobRef, Order, OrderAnswer, Published, RingRequest,
+    Word,
+};
+use mpd_wire::names::Claim;
+use mpd_wire::{DaemonName, Record, Standing, frame};
+
+use crate::daemon::jobs::hosted;
+use crate::daemon::membership::effect::{Effect, Farewell};
+use crate::daemon::membership::outcome::outcome;
+use crate::daemon::membership::pages::{self, Page};
+use crate::daemon::membership::request::{Asker, Gathered, Numbers, payload_of};
+use crate::daemon::membership::view;
+use crate::daemon::net::Myself;
+
+/// How long our list may take to show what members were told to do.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a request of the ring is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Laps,
+    Census,
+    Departure(DaemonName),
+    /// These are to be draining, or not to be.
+    Draining {
+        members: Vec<DaemonName>,
+        draining: bool,
+    },
+    /// Everybody reached, so that the order to end will be.
+    Muster,
+    /// The order to end; those are missing already.
+    End(Vec<DaemonName>),
+    /// A page of the jobs of all; those were missing for the one before.
+    Jobs {
+        page: u32,
+        missing: Vec<DaemonName>,
+    },
+    /// A page of what hosts and ranks use, in the same way.
+    Top {
+        page: u32,
+        missing: Vec<DaemonName>,
+    },
+    /// Something is to happen to this job.
+    Job(JobRef),
+}
+
+#[derive(Debug)]
+struct Ask {
+    console: usize,
+    wanted: Wanted,
+    /// When to stop waiting for the list.
+    until: Option<Time>,
+}
+
+/// Requests under way, and answers that wait to be taken to their consoles.
+#[derive(Debug)]
+pub(super) struct Consoles {
+    asks: BTreeMap<RequestId, Ask>,
+    numbers: Numbers,
+    watchers: BTreeSet<usize>,
+    /// Console, answer, and whether that is the last one.
+    answers: VecDeque<(usize, ConsoleReply, bool)>,
+}
+
+impl Consoles {
+    pub(super) const fn new() -> Self {
+        Self {
+            asks: BTreeMap::new(),
+            numbers: Numbers::new(Asker::Consoles),
+            watchers: BTreeSet::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// The next answer for a console, and whether it is the last one.
+    pub(super) fn next_answer(&mut self) -> Option<(usize, ConsoleReply, bool)> {
+        self.answers.pop_front()
+    }
+
+    /// A console went away.
+    pub(super) fn forget(&mut self, console: usize) {
+        self.watchers.remove(&console);
+        self.asks.retain(|_, ask| ask.console != console);
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.asks.values().filter_map(|ask| ask.until).min()
+    }
+
+    /// A console wants something.
+    pub(super) fn ask(
+        &mut self,
+        (ring, myself): (&Ring, &Myself),
+        console: usize,
+        request: RingRequest,
+    ) -> Option<Effect> {
+        match request {
+            RingRequest::Describe => {
+                self.reply(console, ConsoleReply::Ring(view::describe(ring, myself)))
+            }
+            RingRequest::Lap { laps: 0, .. } => self.refuse(console, "0 laps are none".to_owned()),
+            RingRequest::Lap { laps, trace } => {
+                let request = self.add(console, Wanted::Laps);
+                Some(Effect::Post(Input::Lap { request, laps, trace }))
+            }
+            RingRequest::Census => self.scatter(console, Wanted::Census, &Order::Speak),
+            RingRequest::Exit { member } => self.exit(ring, console, member),
+            RingRequest::ExitAll => self.scatter(console, Wanted::Muster, &Order::Speak),
+            RingRequest::Drain { members, draining } => {
+                self.drain(ring, console, members, draining)
+            }
+            RingRequest::Jobs => self.ask_jobs(console, 0, Vec::new()),
+            RingRequest::Names => self.list_names(ring, console),
+            RingRequest::Top => self.ask_top(console, 0, Vec::new()),
+            RingRequest::KillJob { job } => {
+                self.order_job(ring, console, job, |job| Order::KillJob { job })
+            }
+            RingRequest::SignalJob { job, signal, single } => {
+                let order = |job| Order::SignalJob { job, signal, single };
+                self.order_job(ring, console, job, order)
+            }
+            RingRequest::SwitchStdin { job, ranks } => {
+                self.order_job(ring, console, job, |job| Order::SwitchStdin { job, ranks })
+            }
+            RingRequest::Watch => {
+                self.watchers.insert(console);
+                let text = format!("watching the ring from {}", ring.name());
+                let first = ConsoleReply::Event(happening(ring, "watching", None, text));
+                self.post(console, first, false);
+                None
+            }
+            RingRequest::Ping { target } => match view::pinged(ring, &target) {
+                Ok(wish) => Some(Effect::Ping(console, wish)),
+                Err(problem) => self.refuse(console, problem),
+            },
+        }
+    }
+
+    /// One member is to leave: this one if none is named.
+    fn exit(&mut self, ring: &Ring, console: usize, member: Option<DaemonName>) -> Option<Effect> {
+        let Some(member) = member.filter(|member| member != ring.name()) else {
+            self.reply(console, ConsoleReply::Done { missing: Vec::new() });
+            return Some(Effect::Leave(Farewell::Depart));
+        };
+        if !view::is_live(ring, &member) {
+            return self.refuse_stranger(console, &member);
+        }
+        let order = Order::Leave { member: member.clone() };
+        self.scatter(console, Wanted::Departure(member), &order)
+    }
+
+    /// Members are to be draining, or not to be any more.
+    fn drain(
+        &mut self,
+        ring: &Ring,
+        console: usize,
+        members: Vec<DaemonName>,
+        draining: bool,
+    ) -> Option<Effect> {
+        match members.iter().find(|member| !view::is_live(ring, member)) {
+            Some(stranger) => self.refuse_stranger(console, stranger),
+            None => {
+                let order = Order::Drain { members: members.clone(), draining };
+                self.scatter(console, Wanted::Draining { members, draining }, &order)
+            }
+        }
+    }
+
+    /// Requests a page of all jobs.
+    fn ask_jobs(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+        self.scatter(console, Wanted::Jobs { page, missing }, &Order::ListJobs { page })
+    }
+
+    /// Requests a page of what hosts and ranks use.
+    fn ask_top(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+        self.scatter(console, Wanted::Top { page, missing }, &Order::Top { page })
+    }
+
+    /// An order about a job. It goes to all members, since each may have the root manager.
+    fn order_job(
+        &mut self,
+        ring: &Ring,
+        console: usize,
+        job: JobRef,
+        order: impl FnOnce(JobRef) -> Order,
+    ) -> Option<Effect> {
+        let job = job.as_asked_of(ring.name());
+        let order = order(job.clone());
+        self.scatter(console, Wanted::Job(job), &order)
+    }
+
+    /// All names of the ring.
+    fn list_names(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
+        let published = |(host, claim): (&DaemonName, &Claim)| {
+            let Claim { name, value, job, lock } = claim.clone();
+            Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
+        };
+        let items = ring.names().into_iter().map(published).collect();
+        self.post_page(console, Page { items, more: false }, &[], |names, _, more| {
+            ConsoleReply::Names { names, more }
+        });
+        None
+    }
+
+    fn refuse_stranger(&mut self, console: usize, name: &DaemonName) -> Option<Effect> {
+        let text = format!("no daemon {name} is in the ring; 'mpdtrace' lists them");
+        self.refuse(console, text)
+    }
+
+    fn refuse(&mut self, console: usize, problem: String) -> Option<Effect> {
+        self.reply(console, ConsoleReply::Refused { problem })
+    }
+
+    /// Sends the last answer. There is never an effect.
+    pub(super) fn reply(&mut self, console: usize, reply: ConsoleReply) -> Option<Effect> {
+        self.post(console, reply, true);
+        None
+    }
+
+    fn post(&mut self, console: usize, reply: ConsoleReply, last: bool) {
+        self.answers.push_back((console, reply, last));
+    }
+
+    fn post_page<T>(
+        &mut self,
+        console: usize,
+        page: Page<T>,
+        missing: &[DaemonName],
+        reply: impl Fn(Vec<T>, Vec<DaemonName>, bool) -> ConsoleReply,
+    ) {
+        for (reply, last) in pages::replies(page, missing, reply) {
+            self.post(console, reply, last);
+        }
+    }
+
+    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+        let id = self.numbers.next();
+        self.asks.insert(id, Ask { console, wanted, until: None });
+        id
+    }
+
+    fn scatter(&mut self, console: usize, wanted: Wanted, order: &Order) -> Option<Effect> {
+        let request = self.add(console, wanted);
+        Some(Effect::Post(Input::Scatter(request, payload_of(order))))
+    }
+
+    /// Answers the console of `request`, if it is still there.
+    pub(super) fn finish(&mut self, request: RequestId, reply: ConsoleReply) -> Option<Effect> {
+        let ask = self.asks.remove(&request)?;
+        self.reply(ask.console, reply)
+    }
+
+    /// A scatter is over.
+    pub(super) fn scattered(
+        &mut self,
+        now: Time,
+        ring: &Ring,
+        gathered: Gathered,
+    ) -> Option<Effect> {
+        let Gathered { request, answers, missing, depth } = gathered;
+        let ask = self.asks.get_mut(&request)?;
+        match ask.wanted.clone() {
+            Wanted::Census => {
+                let words = answers.iter().filter_map(word).collect();
+                let members = pages::in_ring_order(ring, words, |word| &word.name);
+                self.finish(request, ConsoleReply::Census { members, missing, depth })
+            }
+            // All members have the order. The list of members has to show the effect.
+            Wanted::Departure(_) if missing.is_empty() => {
+                ask.until = Some(now + LIST_PATIENCE);
+                None
+            }
+            Wanted::Departure(_) => self.finish(request, ConsoleReply::Done { missing }),
+            Wanted::Draining { members, .. } => {
+                let untold: Vec<DaemonName> =
+                    missing.into_iter().filter(|name| members.contains(name)).collect();
+                if untold.is_empty() {
+                    ask.until = Some(now + LIST_PATIENCE);
+                    return None;
+                }
+                self.finish(request, ConsoleReply::Done { missing: untold })
+            }
+            // The members that were reached are ordered to end.
+            Wanted::Muster => {
+                let console = self.asks.remove(&request)?.console;
+                self.scatter(console, Wanted::End(missing), &Order::LeaveAll)
+            }
+            Wanted::End(before) => {
+                self.finish(request, ConsoleReply::Done { missing: joined(before, missing) })
+            }
+            Wanted::Jobs { page, missing: before } => {
+                self.listed(ring, request, page, &answers, joined(before, missing))
+            }
+            Wanted::Top { page, missing: before } => {
+                self.topped(ring, request, page, &answers, joined(before, missing))
+            }
+            Wanted::Job(job) => self.finish(request, outcome(&job, &answers, missing)),
+            Wanted::Laps => None,
+        }
+    }
+
+    /// One page of jobs of every host came in.
+    fn listed(
+        &mut self,
+        ring: &Ring,
+        request: RequestId,
+        page: u32,
+        answers: &[Answer],
+        missing: Vec<DaemonName>,
+    ) -> Option<Effect> {
+        let console = self.asks.remove(&request)?.console;
+        let listed = pages::page(ring, page, answers, |host, answer| match answer {
+            OrderAnswer::Jobs { jobs, more } => Some(((host.clone(), jobs), more)),
+            _ => None,
+        });
+        let (more, me) = (listed.more, ring.name());
+        self.post_page(console, listed, &missing, |hosts, missing, more| {
+            let jobs = hosts.into_iter().flat_map(|(host, jobs)| hosted(host, jobs)).collect();
+            ConsoleReply::Jobs { me: me.clone(), jobs, missing, more }
+        });
+        if more { self.ask_jobs(console, page + 1, missing) } else { None }
+    }
+
+    /// One page of what every host uses came in.
+    fn topped(
+        &mut self,
+        ring: &Ring,
+        request: RequestId,
+        page: u32,
+        answers: &[Answer],
+        missing: Vec<DaemonName>,
+    ) -> Option<Effect> {
+        let console = self.asks.remove(&request)?.console;
+        let used = pages::page(ring, page, answers, |host, answer| match answer {
+            OrderAnswer::Top { machine, runs, more } => {
+                Some((HostTop { host: host.clone(), machine, runs }, more))
+            }
+            _ => None,
+        });
+        let more = used.more;
+        self.post_page(console, used, &missing, |hosts, missing, more| ConsoleReply::Top {
+            hosts,
+            missing,
+            more,
+        });
+        if more { self.ask_top(console, page + 1, missing) } else { None }
+    }
+
+    /// This daemon ends: every console that waits gets an answer.
+    pub(super) fn answer_rest(&mut self) {
+        for (_, ask) in std::mem::take(&mut self.asks) {
+            let reply = match ask.wanted {
+                Wanted::End(missing) => ConsoleReply::Done { missing },
+                Wanted::Laps
+                | Wanted::Census
+                | Wanted::Departure(_)
+                | Wanted::Draining { .. }
+                | Wanted::Muster
+                | Wanted::Jobs { .. }
+                | Wanted::Top { .. }
+                | Wanted::Job(_) => {
+                    ConsoleReply::Refused { problem: "this daemon is ending".to_owned() }
+                }
+            };
+            self.post(ask.console, reply, true);
+        }
+    }
+
+    /// Those who wait for the list to show something are answered when it does, or in time.
+    pub(super) fn review(&mut self, now: Time, ring: &Ring) {
+        let mut over = Vec::new();
+        for (request, ask) in &self.asks {
+            let Some(until) = ask.until else { continue };
+            let missing = not_shown(ring, &ask.wanted);
+            if missing.is_empty() || until <= now {
+                over.push((*request, missing));
+            }
+        }
+        for (request, missing) in over {
+            self.finish(request, ConsoleReply::Done { missing });
+        }
+    }
+
+    /// Sends an event to all consoles that watch.
+    pub(super) fn tell_watchers(&mut self, ring: &Ring, event: &Event) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let member = event.member().cloned();
+        let happening = happening(ring, event.kind(), member, event.to_string());
+        for console in self.watchers.clone() {
+            self.post(console, ConsoleReply::Event(happening.clone()), false);
+        }
+    }
+}
+
+/// The members for which the list does not show the wanted effect.
+fn not_shown(ring: &Ring, wanted: &Wanted) -> Vec<DaemonName> {
+    let kept = |name: &DaemonName, keeps: &dyn Fn(&Record) -> bool| {
+        let record = ring.record(name).filter(|r| r.standing == Standing::Live);
+        record.is_some_and(keeps).then(|| name.clone())
+    };
+    match wanted {
+        Wanted::Departure(member) => kept(member, &|_| true).into_iter().collect(),
+        Wanted::Draining { members, draining } => {
+            let unlike = |record: &Record| record.draining != *draining;
+            members.iter().filter_map(|name| kept(name, &unlike)).collect()
+        }
+        Wanted::Laps
+        | Wanted::Census
+        | Wanted::Muster
+        | Wanted::End(_)
+        | Wanted::Jobs { .. }
+        | Wanted::Top { .. }
+        | Wanted::Job(_) => Vec::new(),
+    }
+}
+
+/// The members that were missing in an earlier page or in this one.
+fn joined(mut before: Vec<DaemonName>, missing: Vec<DaemonName>) -> Vec<DaemonName> {
+    before.retain(|name| !missing.contains(name));
+    before.extend(missing);
+    before
+}
+
+fn word(answer: &Answer) -> Option<Word> {
+    match frame::decode_message(answer.answer.as_bytes()).ok()? {
+        OrderAnswer::Word { version, pid, jobs, hops } => {
+            Some(Word { name: answer.name.clone(), version, pid, jobs, hops })
+        }
+        OrderAnswer::Done
+        | OrderAnswer::NoSuchJob
+        | OrderAnswer::Jobs { .. }
+        | OrderAnswer::Top { .. }
+        | OrderAnswer::Unknown
+        | OrderAnswer::Failed { .. } => None,
+    }
+}
+
+fn happening(ring: &Ring, kind: &str, member: Option<DaemonName>, text: String) -> Happening {
+    let live = ring.records().filter(|r| r.standing == Standing::Live).count();
+    Happening {
+        time: clock::timestamp(),
+        seen_by: ring.name().clone(),
+        event: kind.to_owned(),
+        member,
+        live: u32::try_from(live).unwrap_or(u32::MAX),
+        text,
+    }
+}

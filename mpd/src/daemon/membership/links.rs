@@ -1,0 +1,289 @@
+//! The links of the ring. Their events become inputs of the ring's machine, or answers to pings. Also the addresses
+//! under which other members see this daemon.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use mio::Registry;
+use mpd_channel::Key;
+use mpd_machine::Time;
+use mpd_ring::{Input, LinkId, Peer, Token};
+use mpd_wire::job::JobKey;
+use mpd_wire::message::{ConsoleReply, RingMessage};
+use mpd_wire::{Address, DaemonName, Instance};
+
+use crate::daemon::door::PER_TURN;
+use crate::daemon::membership::address::Foreign;
+use crate::daemon::net::port::{Port, Seen};
+use crate::daemon::net::{AttemptId, Dialed, Happened, Myself, Net, Wish};
+
+/// What an attempt of [`Net`] is for.
+#[derive(Clone, Debug)]
+enum Aim {
+    Ring(Token),
+    /// A console's ping, and when it began.
+    Ping(usize, Time),
+    /// Whether this foreign address leads here.
+    Mirror(IpAddr),
+}
+
+/// An event of the links.
+#[derive(Debug)]
+pub(super) enum LinkEvent {
+    /// For the ring.
+    Input(Input),
+    /// The answer to the ping of a console.
+    Pinged(usize, ConsoleReply),
+    /// Something was refused, for the log.
+    Refused(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Links {
+    net: Net,
+    aims: BTreeMap<AttemptId, Aim>,
+    last_attempt: u64,
+    /// Foreign addresses under which others see us.
+    foreign: Foreign,
+    /// Why the last attempt for the ring failed.
+    last_failure: String,
+    events: VecDeque<LinkEvent>,
+}
+
+impl Links {
+    pub(super) fn new(net: Net) -> Self {
+        Self {
+            net,
+            aims: BTreeMap::new(),
+            last_attempt: 0,
+            foreign: Foreign::default(),
+            last_failure: String::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(super) const fn port(&self) -> &Port {
+        self.net.port()
+    }
+
+    pub(super) const fn myself(&self) -> &Myself {
+        self.net.myself()
+    }
+
+    pub(super) fn last_failure(&self) -> &str {
+        &self.last_failure
+    }
+
+    /// Whether all last messages were sent.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.net.is_quiet()
+    }
+
+    /// An event came for the port.
+    pub(super) const fn knock(&mut self) {
+        self.net.port_mut().door_mut().knock();
+    }
+
+    /// An event came for a link.
+    pub(super) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
+        self.net.mark_ready(token, hung_up);
+    }
+
+    /// Whether there is something to do without waiting.
+    pub(super) fn has_work(&self) -> bool {
+        self.net.has_work() || !self.events.is_empty()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.net.next_deadline()
+    }
+
+    /// Accepts connections, a bounded number a turn.
+    pub(super) fn accept(&mut self, registry: &Registry, now: Time) {
+        for _ in 0..PER_TURN {
+            let Some((stream, remote)) = self.net.port_mut().accept(now) else { return };
+            self.net.accept(registry, now, stream, remote);
+        }
+    }
+
+    /// Accepts no more connections.
+    pub(super) const fn ignore(&mut self) {
+        self.net.port_mut().door_mut().ignore();
+    }
+
+    /// Reads every link that is ready. See [`Links::next`].
+    pub(super) fn read(&mut self, registry: &Registry, now: Time) {
+        self.net.turn(registry, now);
+    }
+
+    /// The next thing that happened.
+    pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<LinkEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            let happened = self.net.pop()?;
+            self.take(registry, now, happened);
+        }
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self) {
+        self.net.flush();
+    }
+
+    /// Connects for the ring.
+    pub(super) fn connect(&mut self, registry: &Registry, now: Time, token: Token, wish: Wish) {
+        let id = self.aim(Aim::Ring(token));
+        self.net.dial(registry, now, id, wish);
+    }
+
+    /// Connects for a console that measures the time.
+    pub(super) fn ping(&mut self, registry: &Registry, now: Time, console: usize, wish: Wish) {
+        let id = self.aim(Aim::Ping(console, now));
+        self.net.dial(registry, now, id, wish);
+    }
+
+    /// Ends an attempt of [`Links::connect`].
+    pub(super) fn abandon(&mut self, token: Token) {
+        let is_it = |aim: &Aim| matches!(aim, Aim::Ring(t) if *t == token);
+        let found = self.aims.iter().find(|(_, aim)| is_it(aim)).map(|(id, _)| *id);
+        if let Some(id) = found {
+            self.aims.remove(&id);
+            self.net.abandon(id);
+        }
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, message: &RingMessage) {
+        self.net.send(link, message);
+    }
+
+    pub(super) fn close(&mut self, now: Time, link: LinkId) {
+        self.net.close(now, link);
+    }
+
+    /// Closes all, and begins nothing any more.
+    pub(super) fn close_all(&mut self, now: Time) {
+        self.net.close_all(now);
+    }
+
+    /// Job links that wait for a manager, with the manager.
+    pub(super) fn seekers(&self) -> Vec<(usize, Instance)> {
+        self.net.seekers()
+    }
+
+    /// Removes a job link that was made with this key; returns its hello and the connection.
+    pub(super) fn pass_on(
+        &mut self,
+        registry: &Registry,
+        seeker: usize,
+        key: &JobKey,
+    ) -> Option<(String, OwnedFd)> {
+        self.net.pass_on(registry, seeker, &Key::from(key))
+    }
+
+    fn aim(&mut self, aim: Aim) -> AttemptId {
+        self.last_attempt += 1;
+        let id = AttemptId(self.last_attempt);
+        self.aims.insert(id, aim);
+        id
+    }
+
+    fn input(&mut self, input: Input) {
+        self.events.push_back(LinkEvent::Input(input));
+    }
+
+    fn take(&mut self, registry: &Registry, now: Time, happened: Happened) {
+        match happened {
+            Happened::Up { link, peer, purpose, dialed, remote, seen } => {
+                self.learn(registry, now, &peer.name, seen);
+                let aim = dialed.and_then(|dialed| self.aims.remove(&dialed.attempt));
+                let token = match (dialed, aim) {
+                    (None, _) => None,
+                    (Some(_), Some(Aim::Ring(token))) => Some(token),
+                    (Some(dialed), Some(Aim::Ping(console, began))) => {
+                        if let Some(pong) = pong(began, now, &dialed, &peer) {
+                            self.events.push_back(LinkEvent::Pinged(console, pong));
+                        }
+                        return self.net.close(now, link);
+                    }
+                    (Some(_), Some(Aim::Mirror(_)) | None) => return self.net.close(now, link),
+                };
+                if let Some(from) = address_of(remote) {
+                    self.input(Input::LinkUp { link, token, peer, purpose, from });
+                }
+            }
+            Happened::Message(link, message) => self.input(Input::Received(link, message)),
+            Happened::Closed(link) => self.input(Input::LinkClosed(link)),
+            Happened::Failed(attempt, why, problem) => match self.aims.remove(&attempt) {
+                Some(Aim::Ring(token)) => {
+                    self.last_failure = problem;
+                    self.input(Input::ConnectFailed(token, why));
+                }
+                Some(Aim::Ping(console, _)) => {
+                    let refused = ConsoleReply::Refused { problem };
+                    self.events.push_back(LinkEvent::Pinged(console, refused));
+                }
+                Some(Aim::Mirror(address)) => {
+                    let why = format!("{address} is no address of this daemon: {problem}");
+                    self.events.push_back(LinkEvent::Refused(why));
+                }
+                None => {}
+            },
+            Happened::Mirrored(attempt) => {
+                if let Some(Aim::Mirror(address)) = self.aims.remove(&attempt) {
+                    self.readdress(address);
+                }
+            }
+        }
+    }
+
+    /// The peer `by` sees us under the address `seen`.
+    fn learn(&mut self, registry: &Registry, now: Time, by: &DaemonName, seen: Option<IpAddr>) {
+        match seen.map_or(Seen::Nothing, |seen| self.net.port().judge(seen)) {
+            Seen::Nothing => {}
+            Seen::Own(address) => self.readdress(address),
+            Seen::Foreign(address) => {
+                if self.foreign.is_due(now, address.ip()) {
+                    log::info!("{by} sees this host as {}: trying that address", address.ip());
+                    let id = self.aim(Aim::Mirror(address.ip()));
+                    self.net.mirror(registry, now, id, address);
+                }
+            }
+        }
+    }
+
+    /// Others reach us under this address.
+    fn readdress(&mut self, address: IpAddr) {
+        if self.net.port_mut().learn(address) {
+            log::info!("others see this host as {address}");
+            let addresses = self.net.port().addresses();
+            self.input(Input::Readdress(addresses));
+        }
+    }
+}
+
+/// Addresses as sockets take them.
+pub(super) fn numeric(addresses: &[Address]) -> Vec<SocketAddr> {
+    addresses.iter().filter_map(|address| address.as_str().parse().ok()).collect()
+}
+
+/// The other end of a connection, as the ring writes addresses.
+fn address_of(remote: SocketAddr) -> Option<Address> {
+    Address::new(&SocketAddr::new(remote.ip().to_canonical(), remote.port()).to_string()).ok()
+}
+
+/// The answer to a ping that `peer` answered.
+fn pong(began: Time, now: Time, dialed: &Dialed, peer: &Peer) -> Option<ConsoleReply> {
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    Some(ConsoleReply::Pong {
+        name: peer.name.clone(),
+        instance: peer.instance,
+        address: Address::new(&dialed.address.to_string()).ok()?,
+        connect_us: micros(dialed.connected.since(began)),
+        total_us: micros(now.since(began)),
+    })
+}

@@ -1,0 +1,116 @@
+//! The start of a member: its key, its instance, its port, and where it enters.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use mpd_channel::{Instance, KeyText};
+use mpd_io::keyfile::{self, KeyFile};
+use mpd_io::rundir::RunDir;
+use mpd_io::{addresses, cpus, random};
+use mpd_machine::Time;
+use mpd_ring::{Ring, RingConfig, Rules, Timing};
+use mpd_wire::{Address, DaemonName};
+
+use crate::cli::Cli;
+use crate::daemon::membership::bond::Bond;
+use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::saved::Saved;
+use crate::daemon::membership::stay::{Entrance, Stay};
+use crate::daemon::net::port::{self, Port};
+use crate::daemon::net::{Myself, Net};
+
+/// How long a daemon that was told to enter through others tries before it gives up.
+const ENTRY_PATIENCE: u32 = 10;
+
+/// Opens the port, and makes the machine and the owners that need the command line.
+pub(super) fn begin(
+    cli: &Cli,
+    name: &str,
+    rundir: &RunDir,
+    now: Time,
+) -> Result<(Ring, Net, Stay)> {
+    let ring = cli.ring_name()?.to_string();
+    let text = key(cli, &ring)?;
+    let timing = Timing::default().faster(crate::scale::divisor()?);
+    let (mut saved, before) = Saved::open(rundir, &ring, name);
+    let entries = resolve_entries(&cli.entries())?;
+    let wish = port::Wish {
+        number: cli.port,
+        rather: before.port,
+        interface: cli.ifhn.clone(),
+        towards: entries.first().and_then(|a| a.as_str().parse().ok()),
+    };
+    let port = Port::open(&wish)?;
+    let instance = new_instance()?;
+    // Told where to enter, a daemon has nowhere else to look.
+    let (entry, seeds) = if entries.is_empty() {
+        (before.entries, before.seeds)
+    } else {
+        saved.forget_former();
+        (entries.clone(), Vec::new())
+    };
+    let config = RingConfig {
+        name: DaemonName::new(name).context("the daemon's name")?,
+        instance: mpd_wire::Instance::from_bytes(*instance.as_bytes()),
+        addresses: port.addresses(),
+        ordinal: cli.ordinal,
+        ncpus: cli.ncpus.unwrap_or_else(cpus::count),
+        entry,
+        seeds,
+        timing: timing.clone(),
+        chance: u64::from_be_bytes(random::bytes()?),
+        rules: Rules::default(),
+    };
+    let myself = Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
+    log::info!("listening on port {}", port.number());
+    let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
+    let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
+    let entrance = Entrance { addresses: entries, give_up };
+    let stay = Stay::new(entrance, saved, keep, Bond::new(cli, timing.pulse, now));
+    let net = Net::new(myself, port, crate::limits::descriptor_limit());
+    Ok((Ring::new(now, config), net, stay))
+}
+
+/// The ring's key.
+fn key(cli: &Cli, ring: &str) -> Result<KeyText> {
+    if cli.has_key_on_input() {
+        return Ok(keyfile::from_standard_input()?);
+    }
+    let keys = KeyFile::resolve(cli.key.clone())?;
+    let (text, origin) = keys.load_or_create(if ring.is_empty() { "default" } else { ring })?;
+    let path = keys.path().display();
+    log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
+    Ok(text)
+}
+
+fn new_instance() -> Result<Instance> {
+    loop {
+        if let Some(instance) = Instance::from_bytes(random::bytes()?) {
+            return Ok(instance);
+        }
+    }
+}
+
+/// Names to numeric addresses, once, before anything is served: the resolver may take its time.
+fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
+    let (mut found, mut problem) = (Vec::new(), None);
+    for entry in entries {
+        let (host, port) = addresses::split_port(entry)
+            .with_context(|| format!("--join {entry:?}: HOST:PORT is wanted"))?;
+        match addresses::resolve(host) {
+            Ok(all) => {
+                for ip in all {
+                    found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
+                }
+            }
+            Err(e) => {
+                log::warn!("--join {entry}: {e}");
+                problem = Some(e);
+            }
+        }
+    }
+    if let (true, Some(problem)) = (found.is_empty(), problem) {
+        return Err(problem.into());
+    }
+    Ok(found)
+}

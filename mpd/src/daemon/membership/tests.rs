@@ -1,0 +1,258 @@
+//! The owners by themselves: what they want of others, without a descriptor.
+
+use std::time::Duration;
+
+use mpd_channel::{Instance, Key, Keys};
+use mpd_io::rundir::RunDir;
+use mpd_machine::Time;
+use mpd_ring::{Event, Input, RequestId, Ring, RingConfig, Rules, Timing};
+use mpd_wire::job::{Cookie, JobKey, Share, Shares};
+use mpd_wire::message::{
+    Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameWish, Order, OrderAnswer,
+    RingRequest,
+};
+use mpd_wire::{Address, DaemonName, RankSet, frame};
+
+use super::consoles::Consoles;
+use super::effect::{Effect, Farewell};
+use super::launch::{Announcement, Launches};
+use super::names::Naming;
+use super::request::{Gathered, payload_of};
+use super::saved::Saved;
+use super::stay::{Entrance, Stay};
+use crate::daemon::names::Wish;
+use crate::daemon::net::Myself;
+
+const NOW: Time = Time::ZERO;
+
+/// The console in these stories.
+const CONSOLE: usize = 20;
+
+fn name(text: &str) -> DaemonName {
+    DaemonName::new(text).unwrap()
+}
+
+/// A daemon h1 that has entered no ring yet.
+fn ring() -> Ring {
+    let config = RingConfig {
+        name: name("h1"),
+        instance: mpd_wire::Instance::from_bytes([1; 16]),
+        addresses: Vec::new(),
+        ncpus: 4,
+        ordinal: None,
+        entry: Vec::new(),
+        seeds: Vec::new(),
+        timing: Timing::default(),
+        chance: 1,
+        rules: Rules::default(),
+    };
+    Ring::new(NOW, config)
+}
+
+fn myself() -> Myself {
+    let keys = Keys::from(Key::from_bytes([7; 32]));
+    let instance = Instance::from_bytes([1; 16]).unwrap();
+    Myself { ring: String::new(), name: name("h1"), instance, keys }
+}
+
+/// The scatter that an owner wants, and what it orders.
+fn scatter(effect: Option<Effect>) -> (RequestId, Order) {
+    match effect {
+        Some(Effect::Post(Input::Scatter(request, payload))) => {
+            (request, frame::decode_message(payload.as_bytes()).unwrap())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn gathered(request: RequestId, answers: &[OrderAnswer], missing: &[&str]) -> Gathered {
+    let answers =
+        answers.iter().map(|answer| Answer { name: name("h1"), answer: payload_of(answer) });
+    Gathered {
+        request,
+        answers: answers.collect(),
+        missing: missing.iter().map(|missing| name(missing)).collect(),
+        depth: 1,
+    }
+}
+
+fn ask(consoles: &mut Consoles, ring: &Ring, request: RingRequest) -> Option<Effect> {
+    consoles.ask((ring, &myself()), CONSOLE, request)
+}
+
+#[test]
+fn a_command_to_one_who_is_not_in_the_ring_is_refused_and_nothing_is_scattered() {
+    let (mut consoles, ring) = (Consoles::new(), ring());
+    let request = RingRequest::Exit { member: Some(name("h9")) };
+    assert!(ask(&mut consoles, &ring, request).is_none());
+    let Some((CONSOLE, ConsoleReply::Refused { problem }, true)) = consoles.next_answer() else {
+        panic!("not refused");
+    };
+    assert!(problem.starts_with("no daemon h9 is in the ring"), "{problem}");
+}
+
+#[test]
+fn all_leave_by_two_scatters_and_the_answer_names_whom_either_one_missed() {
+    let (mut consoles, ring) = (Consoles::new(), ring());
+    let (first, order) = scatter(ask(&mut consoles, &ring, RingRequest::ExitAll));
+    assert_eq!(order, Order::Speak);
+    let (second, order) = scatter(consoles.scattered(NOW, &ring, gathered(first, &[], &["h3"])));
+    assert_eq!(order, Order::LeaveAll);
+    assert!(consoles.next_answer().is_none());
+    assert!(consoles.scattered(NOW, &ring, gathered(second, &[], &["h4"])).is_none());
+    let missing = vec![name("h3"), name("h4")];
+    assert_eq!(consoles.next_answer(), Some((CONSOLE, ConsoleReply::Done { missing }, true)));
+}
+
+#[test]
+fn pages_of_jobs_are_asked_for_until_no_host_has_more() {
+    let (mut consoles, ring) = (Consoles::new(), ring());
+    let (request, _) = scatter(ask(&mut consoles, &ring, RingRequest::Jobs));
+    let page = |more| OrderAnswer::Jobs { jobs: Vec::new(), more };
+    let next = consoles.scattered(NOW, &ring, gathered(request, &[page(true)], &["h3"]));
+    let (request, order) = scatter(next);
+    assert_eq!(order, Order::ListJobs { page: 1 });
+    assert!(consoles.scattered(NOW, &ring, gathered(request, &[page(false)], &[])).is_none());
+    let told = |(_, reply, last)| match reply {
+        ConsoleReply::Jobs { missing, more, .. } => (missing.len(), more, last),
+        other => panic!("{other:?}"),
+    };
+    let answers: Vec<_> = std::iter::from_fn(|| consoles.next_answer()).map(told).collect();
+    assert_eq!(answers, [(0, true, false), (1, false, true)]);
+}
+
+#[test]
+fn a_console_that_went_away_is_neither_answered_nor_watching() {
+    let (mut consoles, ring) = (Consoles::new(), ring());
+    let (request, _) = scatter(ask(&mut consoles, &ring, RingRequest::ExitAll));
+    assert!(ask(&mut consoles, &ring, RingRequest::Watch).is_none());
+    assert!(consoles.next_answer().is_some(), "who watches is told so");
+    consoles.forget(CONSOLE);
+    assert!(consoles.scattered(NOW, &ring, gathered(request, &[], &[])).is_none());
+    consoles.tell_watchers(&ring, &Event::Stalled);
+    consoles.answer_rest();
+    assert!(consoles.next_answer().is_none());
+}
+
+#[test]
+fn a_daemon_that_ends_leaves_no_console_without_an_answer() {
+    let (mut consoles, ring) = (Consoles::new(), ring());
+    scatter(ask(&mut consoles, &ring, RingRequest::Census));
+    consoles.answer_rest();
+    let problem = "this daemon is ending".to_owned();
+    let refused = ConsoleReply::Refused { problem };
+    assert_eq!(consoles.next_answer(), Some((CONSOLE, refused, true)));
+}
+
+/// A job on h1 and h2.
+fn launch() -> Launch {
+    let share = |host: u8| Share {
+        member: name(&format!("h{host}")),
+        manager: mpd_wire::Instance::from_bytes([host; 16]),
+        addresses: Vec::new(),
+        ranks: RankSet::from_ranges(vec![(u32::from(host) - 1, u32::from(host) - 1)]),
+    };
+    Launch {
+        job: "1@h1".parse().unwrap(),
+        key: JobKey::from_bytes([1; 32]),
+        cookie: Cookie::from_bytes([2; 16]),
+        kvsname: "k".into(),
+        tmpdir: "/tmp".into(),
+        shares: Shares::new((1..=2).map(share).collect(), 2).unwrap(),
+        first: 1,
+    }
+}
+
+#[test]
+fn the_root_manager_hears_of_hosts_that_could_not_be_told_of_its_job() {
+    let mut launches = Launches::new();
+    let announcement = Announcement::new(&launch(), false).unwrap().unwrap();
+    let (request, order) = scatter(Some(launches.announce(NOW, announcement)));
+    assert!(matches!(order, Order::Launch(_)));
+    let effects = launches.unannounced(request, "no room");
+    let [Effect::Tell(errand)] = &effects[..] else { panic!("{effects:?}") };
+    let members = vec![(name("h2"), "no room".to_owned())];
+    assert_eq!(errand.order, ManagerOrder::Missing { members });
+    assert!(launches.unannounced(request, "no room").is_empty(), "told once");
+}
+
+#[test]
+fn a_job_that_is_over_is_not_started_by_an_order_that_took_longer() {
+    let mut launches = Launches::new();
+    assert_eq!(launches.own_place(&launch(), &name("h2")), Some(1));
+    assert_eq!(launches.own_place(&launch(), &name("h3")), None, "not of this job");
+    launches.cancelled(NOW, launch().job);
+    assert_eq!(launches.own_place(&launch(), &name("h2")), None);
+}
+
+#[test]
+fn a_name_that_is_unknown_before_the_ring_was_entered_may_be_known_later() {
+    let (mut naming, ring) = (Naming::new(), ring());
+    let answer = |naming: &mut Naming, entered| {
+        let wish = NameWish::Lookup { name: "a".into(), key: None };
+        naming.wish(Wish { job: "1@h1".parse().unwrap(), request: 5, wish });
+        let mut effects = naming.serve(NOW, &ring, entered, |_| true);
+        match effects.pop() {
+            Some(Effect::Tell(errand)) => errand.order,
+            other => panic!("{other:?}"),
+        }
+    };
+    let unknown = ManagerOrder::Named { request: 5, answer: NameAnswer::Unknown };
+    assert_eq!(answer(&mut naming, true), unknown);
+    let ManagerOrder::Named { answer: NameAnswer::Later(_), .. } = answer(&mut naming, false)
+    else {
+        panic!("final");
+    };
+}
+
+#[test]
+fn what_a_job_published_is_taken_back_when_it_is_over_here() {
+    let (mut naming, ring) = (Naming::new(), ring());
+    let wish = NameWish::Publish { name: "a".into(), value: "1".into(), key: None };
+    naming.wish(Wish { job: "1@h1".parse().unwrap(), request: 5, wish });
+    let effects = naming.serve(NOW, &ring, true, |_| true);
+    assert!(matches!(&effects[..], [Effect::Post(Input::Publish { .. })]), "{effects:?}");
+    let effects = naming.serve(NOW, &ring, true, |_| false);
+    assert!(matches!(&effects[..], [Effect::Post(Input::JobOver(_))]), "{effects:?}");
+    assert!(naming.serve(NOW, &ring, true, |_| false).is_empty(), "once");
+}
+
+fn stay(directory: &tempfile::TempDir) -> Stay {
+    let rundir = RunDir::at(directory.path().to_owned());
+    let (saved, _) = Saved::open(&rundir, "", "h1");
+    let entrance = Entrance {
+        addresses: vec![Address::new("192.0.2.1:7").unwrap()],
+        give_up: Some(NOW + Duration::from_secs(10)),
+    };
+    Stay::new(entrance, saved, None, None)
+}
+
+#[test]
+fn who_departs_still_connects_to_others_and_who_goes_with_all_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    for (how, reaches_out) in [(Farewell::Depart, true), (Farewell::WithAll, false)] {
+        let mut stay = stay(&directory);
+        stay.leave(NOW, how);
+        assert_eq!(stay.reaches_out(), reaches_out, "{how:?}");
+        let effect = stay.review_leaving(NOW, &ring(), 7);
+        match how {
+            Farewell::Depart => assert!(matches!(effect, Some(Effect::Post(Input::Leave)))),
+            _ => assert!(matches!(effect, Some(Effect::End))),
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_is_let_in_nowhere_gives_up_with_the_last_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stay = stay(&directory);
+    let (me, late) = (name("h1"), NOW + Duration::from_secs(10));
+    let last = "192.0.2.1:7: connection refused";
+    assert_eq!(stay.failure(NOW, &me, last), None);
+    let failure = stay.failure(late, &me, last).unwrap();
+    assert_eq!(failure, format!("cannot enter the ring: {last}"));
+    stay.note(&Event::Entered { members: 2 });
+    assert_eq!(stay.failure(late, &me, last), None);
+    stay.note(&Event::SteppedDown);
+    assert!(stay.failure(late, &me, last).unwrap().contains("a daemon named h1 is in the ring"));
+}

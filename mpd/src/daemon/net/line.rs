@@ -1,0 +1,94 @@
+//! One link: its stage, and the meaning of its errors.
+
+use std::io;
+use std::net::IpAddr;
+
+use mpd_channel::{HandshakeError, Instance, Purpose};
+use mpd_io::link::{Link, LinkError};
+use mpd_machine::Time;
+use mpd_ring::DialFailure;
+use mpd_wire::DaemonName;
+
+use crate::daemon::net::dial::AttemptId;
+
+/// How far a link has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Under the handshake's own deadline.
+    Shaking,
+    /// The same; a manager is wanted.
+    Seeking(mpd_wire::Instance),
+    ExpectGreeting {
+        peer: Instance,
+        purpose: Purpose,
+        until: Time,
+    },
+    Up,
+    Closing {
+        until: Time,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) link: Link,
+    pub(super) stage: Stage,
+    pub(super) attempt: Option<AttemptId>,
+    /// When the connection came up.
+    pub(super) connected: Time,
+    /// Its address, for the limits.
+    pub(super) from: IpAddr,
+    /// What it is called, once it has greeted.
+    pub(super) name: Option<DaemonName>,
+}
+
+impl Line {
+    pub(super) const fn new(
+        link: Link,
+        attempt: Option<AttemptId>,
+        connected: Time,
+        from: IpAddr,
+    ) -> Self {
+        Self { link, stage: Stage::Shaking, attempt, connected, from, name: None }
+    }
+}
+
+/// What the error of an attempt means for the ring.
+pub(super) fn failure(error: &LinkError) -> DialFailure {
+    match error {
+        LinkError::Connect(e) if e.kind() == io::ErrorKind::TimedOut => DialFailure::TimedOut,
+        LinkError::Connect(e) if is_our_own(e) => DialFailure::NoMeans,
+        LinkError::Handshake(HandshakeError::NoRandomness(_)) => DialFailure::NoMeans,
+        LinkError::Connect(_) => DialFailure::Refused,
+        LinkError::Handshake(HandshakeError::TimedOut) => DialFailure::TimedOut,
+        LinkError::Handshake(_) | LinkError::Channel(_) | LinkError::Broken(_) | LinkError::Bye => {
+            DialFailure::NotProved
+        }
+    }
+}
+
+/// Errors of connecting that say something of this host and nothing of the other.
+fn is_our_own(error: &io::Error) -> bool {
+    let ours = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        // No port is left to connect from.
+        libc::EADDRNOTAVAIL,
+        libc::EADDRINUSE,
+        libc::EAGAIN,
+    ];
+    error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
+}
+
+/// What a link is for, as the ring calls it; none for a job link.
+pub(super) fn ring_purpose(purpose: Purpose) -> Option<mpd_ring::Purpose> {
+    match purpose {
+        Purpose::Ring => Some(mpd_ring::Purpose::Ring),
+        Purpose::Join => Some(mpd_ring::Purpose::Join),
+        Purpose::Probe => Some(mpd_ring::Purpose::Probe),
+        Purpose::Chord => Some(mpd_ring::Purpose::Chord),
+        Purpose::JobLink => None,
+    }
+}

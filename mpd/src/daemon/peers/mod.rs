@@ -1,0 +1,260 @@
+//! Connections that have not yet said what they are, consoles submitting a job, and managers.
+//!
+//! A connection is worth nothing before its peer's uid is known to be ours. Whatever a peer sends
+//! that is not expected closes that connection and nothing else.
+
+mod peer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_io::conn::Conn;
+use mpd_machine::Time;
+use mpd_wire::JobId;
+use mpd_wire::message::ConsoleReply;
+use nix::unistd::geteuid;
+
+use crate::daemon::errand::Errand;
+use crate::daemon::peers::peer::{Peer, State, Verdict, Way};
+
+pub(crate) use peer::Event;
+
+/// A peer that has not finished its request after this long is closed.
+const OPENING_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that may be open at once, managers not counted: this many, and never so many that
+/// links and jobs lack descriptors.
+const MAX_CONSOLES: usize = 4096;
+const MIN_CONSOLES: usize = 8;
+
+/// A watching console that leaves so much unread is closed, and one that is told of all jobs, which may
+/// be much at once.
+const MAX_UNREAD: usize = 1 << 20;
+const MAX_UNREAD_JOBS: usize = 32 << 20;
+
+/// Tokens below are the daemon's own.
+const FIRST_TOKEN: usize = 16;
+
+/// All connections, by token. Tokens are never used twice, so a late event hits nobody.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    most_consoles: usize,
+    peers: BTreeMap<usize, Peer>,
+    /// The mpirun that a private ring is for, until its job has it.
+    owner: Option<usize>,
+    /// Whether a debugger would find its job.
+    findable: bool,
+    next: usize,
+    ready: BTreeSet<usize>,
+}
+
+impl Peers {
+    /// None yet, in a process that may have so many descriptors.
+    pub(crate) fn new(descriptors: u64) -> Self {
+        let most = usize::try_from(descriptors / 4).unwrap_or(MAX_CONSOLES);
+        Self {
+            most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
+            peers: BTreeMap::new(),
+            owner: None,
+            findable: true,
+            next: 0,
+            ready: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a fresh connection, `guest` if it came by the socket of a private ring.
+    pub(crate) fn add(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        guest: bool,
+        now: Time,
+    ) -> io::Result<()> {
+        let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
+        if consoles >= self.most_consoles {
+            return Err(io::Error::other("too many connections"));
+        }
+        let peer = conn.peer()?;
+        let uid = peer.uid();
+        if uid != geteuid().as_raw() {
+            return Err(io::Error::other(format!("uid {uid} is not ours")));
+        }
+        let way = if guest { Way::Guest(peer.pid().unsigned_abs()) } else { Way::Standing };
+        self.insert(registry, (conn, way), State::ExpectOpening, now).map(|_| ())
+    }
+
+    /// Takes the connection of the mpirun that this private daemon is for, the process `pid`. Consoles find
+    /// the ring if it is `findable`.
+    pub(crate) fn add_owner(
+        &mut self,
+        registry: &Registry,
+        conn: Conn,
+        (pid, findable): (u32, bool),
+        now: Time,
+    ) -> io::Result<()> {
+        self.findable = findable;
+        self.owner = Some(self.insert(registry, (conn, Way::Owner(pid)), State::Owner, now)?);
+        Ok(())
+    }
+
+    fn insert(
+        &mut self,
+        registry: &Registry,
+        (conn, way): (Conn, Way),
+        state: State,
+        now: Time,
+    ) -> io::Result<usize> {
+        let token = FIRST_TOKEN + self.next;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
+        self.next += 1;
+        self.peers.insert(token, Peer { conn, way, state, since: now });
+        self.ready.insert(token);
+        Ok(token)
+    }
+
+    /// An event came for `token`.
+    pub(crate) fn mark_ready(&mut self, token: Token) {
+        if self.peers.contains_key(&token.0) {
+            self.ready.insert(token.0);
+        }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether the mpirun of a private ring is still to submit its job, or to hear why it cannot.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some_and(|token| self.peers.contains_key(&token))
+    }
+
+    /// When the next unfinished opening runs out of patience.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let waiting = self.peers.values().filter(|p| p.is_timed());
+        waiting.map(|p| p.since + OPENING_PATIENCE).min()
+    }
+
+    /// Adds the connection of the manager of `job`, which this daemon started.
+    pub(crate) fn welcome_manager(
+        &mut self,
+        registry: &Registry,
+        job: JobId,
+        conn: Conn,
+        now: Time,
+    ) -> io::Result<()> {
+        self.insert(registry, (conn, Way::Standing), State::Manager(job), now).map(|_| ())
+    }
+
+    /// Answers [`Event::Registers`]: the job of that manager, or the reason of a refusal.
+    pub(crate) fn registered(&mut self, manager: usize, result: Result<JobId, String>) {
+        let Some(peer) = self.peers.get_mut(&manager) else { return };
+        match result {
+            Ok(job) => peer.state = State::Manager(job),
+            Err(problem) => peer.refuse(problem),
+        }
+        self.ready.insert(manager);
+    }
+
+    /// Reads the last reports of the manager of `job`, which has ended, and closes its connection.
+    pub(crate) fn last_words(&mut self, job: &JobId) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
+            let _ = peer.serve(*token, &mut events);
+        }
+        self.peers.retain(|_, p| !p.is_manager_of(job));
+        events
+    }
+
+    /// Says something to the manager of `job`, with what belongs to it.
+    pub(crate) fn tell_manager(&mut self, errand: Errand) {
+        let Errand { job, order, link } = errand;
+        let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
+            return log::warn!("job {job}: its manager cannot be spoken to now");
+        };
+        let sent = peer.conn.send_with(&order, link.into_iter().collect());
+        // A connection that broke is found when it is read.
+        if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
+            log::warn!("job {job}: cannot speak to its manager: {e}");
+        }
+    }
+
+    /// Serves every ready connection once and closes those that exceeded their time. Returns their events in order.
+    pub(crate) fn turn(&mut self, now: Time) -> Vec<Event> {
+        let mut events = Vec::new();
+        for token in std::mem::take(&mut self.ready) {
+            let Some(peer) = self.peers.get_mut(&token) else { continue };
+            match peer.serve(token, &mut events) {
+                (Verdict::Keep, false) => {}
+                (Verdict::Keep, true) => {
+                    self.ready.insert(token);
+                }
+                (Verdict::Close, _) => events.extend(self.close(token)),
+            }
+        }
+        self.peers.retain(|_, p| !p.is_timed() || now.since(p.since) < OPENING_PATIENCE);
+        if !self.findable {
+            let submissions = events.iter_mut().filter_map(|event| match event {
+                Event::Submits { submission, .. } => Some(submission),
+                _ => None,
+            });
+            submissions.for_each(|submission| submission.hold_nothing());
+        }
+        events
+    }
+
+    fn close(&mut self, token: usize) -> Option<Event> {
+        Some(match self.peers.remove(&token)?.state {
+            State::Manager(job) => Event::ManagerClosed { job },
+            _ => Event::Gone { console: token },
+        })
+    }
+
+    /// The connection of a console.
+    pub(crate) fn console(&self, token: usize) -> Option<BorrowedFd<'_>> {
+        self.peers.get(&token).map(|peer| peer.conn.as_fd())
+    }
+
+    /// A manager has this console now: closes our descriptor of it.
+    pub(crate) fn hand_over(&mut self, registry: &Registry, token: usize) {
+        if let Some(peer) = self.peers.remove(&token) {
+            let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
+        }
+    }
+
+    /// Sends an answer to a console; the last answer ends it. `false`: it is not there, or
+    /// does not read.
+    pub(crate) fn answer(
+        &mut self,
+        token: usize,
+        reply: &ConsoleReply,
+        last: bool,
+        now: Time,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&token) else { return false };
+        if peer.conn.try_send(reply).is_err() {
+            let problem = "the ring is too large for one answer".to_owned();
+            peer.conn.send(&ConsoleReply::Refused { problem });
+        }
+        if last {
+            peer.state = State::Leaving;
+            peer.since = now;
+        }
+        let most = match reply {
+            ConsoleReply::Jobs { .. } => MAX_UNREAD_JOBS,
+            _ => MAX_UNREAD,
+        };
+        if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most) {
+            self.peers.remove(&token);
+            return false;
+        }
+        if last {
+            self.ready.insert(token);
+        }
+        true
+    }
+}

@@ -1,0 +1,258 @@
+//! One connection: its state, and the frames that it sends.
+
+use mpd_io::conn::{Conn, Filled};
+use mpd_machine::Time;
+use mpd_wire::frame::Kind;
+use mpd_wire::job::{JobSpec, MAX_SPEC};
+use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
+use mpd_wire::{JobId, frame};
+
+use crate::daemon::guests;
+use crate::daemon::submission::Submission;
+
+/// Something that a connection reports. A connection that waits for an answer is identified by its token.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The manager of this job reports.
+    Report { job: JobId, report: ManagerReport },
+    /// The connection of this job's manager closed.
+    ManagerClosed { job: JobId },
+    /// The manager process `pid`, whose daemon was replaced, registers. The answer is [`super::Peers::registered`].
+    Registers { manager: usize, opening: Opening, pid: i32 },
+    /// A console requests the state of this daemon.
+    Status { console: usize },
+    /// A console sends a request about the ring.
+    Asks { console: usize, request: RingRequest },
+    /// A console submits a job. A job in a private ring is named by `process`.
+    Submits { console: usize, process: Option<u32>, submission: Box<Submission> },
+    /// The connection of a console closed.
+    Gone { console: usize },
+}
+
+/// What is to happen to a connection after it was served.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Keep,
+    Close,
+}
+
+/// One step of reading.
+enum Taken {
+    /// No whole frame is buffered.
+    Nothing,
+    /// A frame that only changed the state.
+    Frame,
+    /// An event.
+    Report(Event),
+    /// An event that needs an answer. Nothing is read before the answer.
+    Question(Event),
+}
+
+/// What a connection is at present.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Nothing said yet, by the mpirun of a private ring: it submits when all hosts are there.
+    Owner,
+    /// Nothing said yet.
+    ExpectOpening,
+    /// A console whose specification is coming.
+    ExpectSpec { wanted: usize, got: Vec<u8> },
+    /// Has sent a request and waits for the answer.
+    Asking,
+    /// Answered; closes when the answer is written.
+    Leaving,
+    /// The manager of this job.
+    Manager(JobId),
+}
+
+/// Which way a connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By the socket of the run directory.
+    Standing,
+    /// Inherited, from the mpirun that a private ring is for: this process.
+    Owner(u32),
+    /// By the socket of a private ring, from this process.
+    Guest(u32),
+}
+
+impl Way {
+    /// The process that a job in a private ring is named by.
+    pub(super) const fn console(self) -> Option<u32> {
+        match self {
+            Self::Standing => None,
+            Self::Owner(pid) | Self::Guest(pid) => Some(pid),
+        }
+    }
+
+    const fn is_guest(self) -> bool {
+        matches!(self, Self::Guest(_))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) conn: Conn,
+    pub(super) way: Way,
+    pub(super) state: State,
+    /// The time of the connection, or of the last answer.
+    pub(super) since: Time,
+}
+
+impl Peer {
+    pub(super) const fn is_manager(&self) -> bool {
+        matches!(self.state, State::Manager(_))
+    }
+
+    pub(super) fn is_manager_of(&self, job: &JobId) -> bool {
+        matches!(&self.state, State::Manager(of) if of == job)
+    }
+
+    /// Whether it has only so long to say what it wants, or to read the answer.
+    pub(super) const fn is_timed(&self) -> bool {
+        !matches!(self.state, State::Manager(_) | State::Asking | State::Owner)
+    }
+
+    /// Reads once and appends the events of this connection, whose token is `token`. The flag is set if unread data
+    /// may be left.
+    pub(super) fn serve(&mut self, token: usize, events: &mut Vec<Event>) -> (Verdict, bool) {
+        // Whoever is gone may have said something before.
+        let _ = self.conn.flush();
+        let filled = match self.conn.fill() {
+            Ok(filled) => filled,
+            Err(e) => {
+                log::debug!("reading from a peer: {e}");
+                return (Verdict::Close, false);
+            }
+        };
+        loop {
+            match self.take_frame(token) {
+                Ok(Taken::Nothing) => break,
+                Ok(Taken::Frame) => {}
+                Ok(Taken::Report(event)) => events.push(event),
+                Ok(Taken::Question(event)) => {
+                    self.state = State::Asking;
+                    events.push(event);
+                    return (Verdict::Keep, false);
+                }
+                Err(problem) => {
+                    if self.is_manager() {
+                        log::warn!("closing a connection: {problem}");
+                        return (Verdict::Close, false);
+                    }
+                    self.refuse(problem);
+                    break;
+                }
+            }
+        }
+        if filled == Filled::Closed || (filled == Filled::Empty && self.conn.flush().is_err()) {
+            return (Verdict::Close, false);
+        }
+        let done = matches!(self.state, State::Leaving) && self.conn.queued() == 0;
+        (if done { Verdict::Close } else { Verdict::Keep }, filled == Filled::More)
+    }
+
+    /// Refuses what this connection sent.
+    pub(super) fn refuse(&mut self, problem: String) {
+        log::warn!("closing a connection: {problem}");
+        self.conn.send(&ConsoleReply::Refused { problem });
+        self.state = State::Leaving;
+    }
+
+    /// Takes one frame.
+    fn take_frame(&mut self, token: usize) -> Result<Taken, String> {
+        if matches!(self.state, State::Leaving) {
+            return Ok(Taken::Nothing);
+        }
+        let Some((kind, payload)) = self.conn.next_frame().map_err(|e| e.to_string())? else {
+            return Ok(Taken::Nothing);
+        };
+        match (&mut self.state, kind) {
+            (State::Owner | State::ExpectOpening, Kind::Control) => {
+                let opening = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                self.open(token, opening)
+            }
+            (State::ExpectSpec { wanted, got }, Kind::Spec) => {
+                if got.len() + payload.len() > *wanted {
+                    return Err("the specification is longer than announced".into());
+                }
+                got.extend_from_slice(payload);
+                if got.len() < *wanted {
+                    return Ok(Taken::Frame);
+                }
+                let encoded = std::mem::take(got);
+                self.submit(token, encoded)
+            }
+            (State::Manager(job), Kind::Control) => {
+                let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                if matches!(&report, ManagerReport::Grow { launch } if launch.job != *job) {
+                    return Err("another job cannot grow".into());
+                }
+                Ok(Taken::Report(Event::Report { job: job.clone(), report }))
+            }
+            _ => Err("a frame that is not expected here".into()),
+        }
+    }
+
+    fn open(&mut self, token: usize, opening: Opening) -> Result<Taken, String> {
+        let (Opening::Submit { version, .. }
+        | Opening::Status { version }
+        | Opening::Ring { version, .. }
+        | Opening::Register { version, .. }) = opening;
+        if version != VERSION {
+            return Err(format!(
+                "this daemon speaks version {VERSION} and you speak {version}: use the programs that were installed with it"
+            ));
+        }
+        if self.way.is_guest() {
+            guests::check(&opening)?;
+        }
+        Ok(match opening {
+            Opening::Submit { spec_bytes, .. } => {
+                let wanted = spec_bytes as usize;
+                if wanted == 0 || wanted > MAX_SPEC {
+                    return Err(format!(
+                        "arguments and environment of {wanted} bytes are more than the {MAX_SPEC} that a job may have"
+                    ));
+                }
+                self.state = State::ExpectSpec { wanted, got: Vec::new() };
+                Taken::Frame
+            }
+            Opening::Status { .. } => Taken::Question(Event::Status { console: token }),
+            Opening::Ring { request, .. } => {
+                Taken::Question(Event::Asks { console: token, request })
+            }
+            Opening::Register { .. } => {
+                let pid = self.conn.peer().map_or(0, |p| p.pid());
+                Taken::Question(Event::Registers { manager: token, opening, pid })
+            }
+        })
+    }
+
+    fn submit(&mut self, token: usize, encoded: Vec<u8>) -> Result<Taken, String> {
+        let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
+        spec.check().map_err(|e| e.to_string())?;
+        if self.way.is_guest() {
+            guests::check_job(&spec)?;
+        }
+        let (Some(stdout), Some(stderr)) =
+            (self.conn.take_descriptor(), self.conn.take_descriptor())
+        else {
+            return Err("the console passed no standard output and error".into());
+        };
+        let outputs = [stdout, stderr];
+        let adopted = match spec.adopted {
+            false => None,
+            true => match (self.conn.take_descriptor(), self.conn.take_descriptor()) {
+                (Some(pmi), Some(process)) => Some([pmi, process]),
+                _ => return Err("the console passed no process to be adopted".into()),
+            },
+        };
+        let submission = Submission { spec, encoded, outputs, adopted, notice: None };
+        Ok(Taken::Question(Event::Submits {
+            console: token,
+            process: self.way.console(),
+            submission: Box::new(submission),
+        }))
+    }
+}

@@ -1,0 +1,31 @@
+//! A job as its console submitted it.
+
+use std::os::fd::OwnedFd;
+
+use mpd_wire::job::JobSpec;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) spec: JobSpec,
+    pub(crate) encoded: Vec<u8>,
+    /// Standard output and error of the console.
+    pub(crate) outputs: [OwnedFd; 2],
+    /// PMI connection and pidfd of a process that is to be its one rank.
+    pub(crate) adopted: Option<[OwnedFd; 2]>,
+    /// A line for its user.
+    pub(crate) notice: Option<String>,
+}
+
+impl Submission {
+    /// Ranks that crash are not held, since a debugger would not find them.
+    pub(crate) fn hold_nothing(&mut self) {
+        let Some(on_crash) = self.spec.on_crash.as_mut().filter(|on_crash| on_crash.hold) else {
+            return;
+        };
+        on_crash.hold = false;
+        self.encoded = self.spec.encode();
+        let text = "no debugger will open at a crash: the run directory cannot be used, so it would not find the job";
+        self.notice = Some(text.to_owned());
+    }
+}

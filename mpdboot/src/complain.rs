@@ -1,0 +1,8 @@
+//! Messages of `mpdboot` on standard error.
+
+use std::io::Write as _;
+
+/// Writes one line. Errors are ignored, since the reader may be gone.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "mpdboot: {}", mpd_io::logging::one_line(text));
+}
