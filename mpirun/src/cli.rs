@@ -3,7 +3,7 @@
 //!
 //! Why not clap alone: it knows neither `:` nor long options with one dash, and MPI users type
 //! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
-//! from the same table for what it does well: man pages and completions (`docs`).
+//! from the same table for what it does well: man pages (`docs`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

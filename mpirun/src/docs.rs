@@ -3,8 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use clap::{Arg, ArgAction, Command, ValueHint};
-use clap_complete::Shell;
+use clap::Command;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::completion;
@@ -12,7 +11,7 @@ use crate::help::{
     DEBUGGER, DEBUGGERS, EXAMPLES, FILES, NOTES, OWN_VARIABLES, SEE_ALSO, VARIABLES, WRAPPERS,
     WRAPPING,
 };
-use crate::options::{Heading, Key, OPTIONS, Opt};
+use crate::options::{Heading, OPTIONS, Opt};
 
 include!("names.rs");
 
@@ -25,15 +24,9 @@ pub fn generate(dir: &Path) -> io::Result<()> {
     for name in &NAMES[1..] {
         write(&dir.join(format!("man/{name}.1")), b".so man1/mpirun.1\n")?;
     }
+    let table = completion::table();
     for name in NAMES {
-        for (shell, folder, file) in [
-            (Shell::Bash, "bash", name.to_owned()),
-            (Shell::Zsh, "zsh", format!("_{name}")),
-            (Shell::Fish, "fish", format!("{name}.fish")),
-        ] {
-            let text = completions(shell, name);
-            write(&dir.join("completions").join(folder).join(file), &text)?;
-        }
+        mpd_docs::completion::write(dir, name, name, &table)?;
     }
     Ok(())
 }
@@ -129,74 +122,12 @@ fn spellings(opt: &Opt) -> Vec<Inline> {
     line
 }
 
-/// The completions for one shell.
-fn completions(shell: Shell, name: &'static str) -> Vec<u8> {
-    if shell == Shell::Bash {
-        return completion::bash(name).into_bytes();
-    }
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut command(name), name, &mut text);
-    text
-}
-
-/// The table as clap sees it.
+/// What clap needs for the first sections of the man page.
 fn command(name: &'static str) -> Command {
-    let program = Arg::new("program")
-        .value_name("PROGRAM")
-        .help("The program to run")
-        .value_hint(ValueHint::CommandName);
-    let arguments = Arg::new("arguments")
-        .value_name("ARGUMENTS")
-        .help("Its arguments; a ':' of its own starts the options of the next program")
-        .num_args(0..)
-        .trailing_var_arg(true)
-        .allow_hyphen_values(true)
-        .value_hint(ValueHint::AnyPath);
     Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
         .about("start parallel programs under MPD")
         .long_about(NOTES.join("\n\n"))
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args(OPTIONS.iter().filter(|o| o.is_shown()).map(argument))
-        .arg(program)
-        .arg(arguments)
-}
-
-/// One option as clap sees it.
-fn argument(opt: &Opt) -> Arg {
-    let mut arg = Arg::new(opt.names[0]).help(opt.help).help_heading(opt.heading.title());
-    let (mut has_short, mut has_long) = (false, false);
-    for name in opt.names {
-        let mut letters = name.chars();
-        arg = match (letters.next(), letters.next()) {
-            (Some(letter), None) if has_short => arg.visible_short_alias(letter),
-            (Some(letter), None) => arg.short(letter),
-            _ if has_long => arg.visible_alias(*name),
-            _ => arg.long(*name),
-        };
-        has_short |= name.len() == 1;
-        has_long |= name.len() > 1;
-    }
-    let hint = match opt.key {
-        Key::Directory => ValueHint::DirPath,
-        Key::ConfigFile
-        | Key::HostFile
-        | Key::ExitCodeFile
-        | Key::StatusFile
-        | Key::ProcTable
-        | Key::OutFile
-        | Key::ErrFile => ValueHint::FilePath,
-        _ => ValueHint::Unknown,
-    };
-    match opt.values {
-        [] => arg.action(ArgAction::SetTrue),
-        values => arg
-            .action(ArgAction::Append)
-            .num_args(values.len())
-            .value_names(values.iter().copied())
-            .value_hint(hint),
-    }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

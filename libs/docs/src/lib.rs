@@ -2,6 +2,8 @@
 //! tables that parse them. `mpirun` does this by itself: its options are not those of clap.
 
 pub mod arguments;
+pub mod completion;
+mod jobs;
 
 use std::fs;
 use std::path::Path;
@@ -73,6 +75,11 @@ pub fn generate(
         references(&name, variables).to_writer(&mut page)?;
         let path = man.join(format!("{name}.1"));
         fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        if let Some(table) = jobs::table(&command) {
+            let bash = format!("{name}.bash");
+            completion::write(directory, &name, &bash, &table)?;
+            continue;
+        }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let place = directory.join("completions").join(shell.to_string());
             fs::create_dir_all(&place)

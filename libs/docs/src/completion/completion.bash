@@ -1,5 +1,6 @@
-# Completion of @NAME@ for bash: options and their values, then a program, and behind that nothing of
-# @NAME@ up to a ':', where the options of the next program begin.
+# Completion of @NAME@ for bash: options and their values, and what the other words are. Behind a program nothing of
+# @NAME@ is offered up to a ':', where the options of the next program begin. The completions for other shells
+# call this one with MPD_WHOLE=1: it prints the kind of the word then, and offers whole words.
 
 # Sets kinds to what the values of an option are.
 _@NAME@_values() {
@@ -21,6 +22,8 @@ _@NAME@_list() {
 
 _@NAME@() {
     local line=${COMP_LINE:0:COMP_POINT} words=() kinds=() current='' word kind='' left=0 behind=0
+    # What the words are that are no options; 'program' ends them.
+    local others=(@WORDS@) other=0
     COMPREPLY=()
     # COMP_WORDS are split at ':', '=' and '@', too.
     read -ra words <<<"$line"
@@ -39,8 +42,10 @@ _@NAME@() {
             word=${word#-}
             _@NAME@_values "${word#-}"
             left=${#kinds[@]}
-        else
+        elif [[ ${others[other]-} == program ]]; then
             behind=1
+        else
+            other=$((other + 1))
         fi
     done
     ((!behind)) || return 0
@@ -58,9 +63,10 @@ _@NAME@() {
     elif [[ $current == -* ]]; then
         kind='words:@SINGLE@'
     else
-        kind=program
+        kind=${others[other]-none}
     fi
     [[ $kind != name ]] || kind=variable
+    [[ -z ${MPD_WHOLE-} ]] || printf '%s\n' "$kind"
     # The shell itself completes names of files and directories, with quotes where they are needed.
     case $kind in
     file) return 0 ;;
@@ -76,6 +82,7 @@ _@NAME@() {
     [[ $kind != host && $kind != variable ]] || before=${word%"${word##*,}"}
     mapfile -t COMPREPLY < <(_@NAME@_list "$kind" "${word#"$before"}" | sort -u)
     COMPREPLY=("${COMPREPLY[@]/#/"$before"}")
+    [[ -z ${MPD_WHOLE-} ]] || return 0
     # The shell replaces what is behind the last of these characters.
     local kept=${word%"${word##*[@:=]}"}
     COMPREPLY=("${COMPREPLY[@]#"$kept"}")
