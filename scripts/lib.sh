@@ -1,11 +1,15 @@
 # shellcheck shell=bash
-# What the scripts beside this file share. Sourced, never run; it defines and does nothing else.
+# What the scripts beside this file share. Sourced, never run.
 
 PROGRAM=${0##*/}
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # CARGO_TARGET_DIR counts from the caller's directory, and the scripts change theirs.
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-$ROOT/target}")
 export CARGO_TARGET_DIR=$TARGET
+# The toolchain that rust-toolchain.toml names can be installed under another name, where none can be fetched.
+if command -v rustup >/dev/null 2>&1 && ! (cd "$ROOT" && cargo --version) >/dev/null 2>&1; then
+    RUSTUP_TOOLCHAIN=$(rustup default | cut -d ' ' -f 1) && export RUSTUP_TOOLCHAIN
+fi
 
 say() {
     printf '%s: %s\n' "$PROGRAM" "$*"
