@@ -421,11 +421,6 @@ impl Manager {
         self.job.as_ref().is_some_and(Job::takes_worlds)
     }
 
-    /// The tree index of a rank of any living world. Only the root has it.
-    pub fn place_of(&self, rank: Rank) -> Option<usize> {
-        self.job.as_ref().and_then(|job| job.place_of(rank))
-    }
-
     /// The number of living ranks at each tree index that has some. Only the root has it.
     pub fn living_at(&self) -> Vec<(usize, u32)> {
         self.job.as_ref().map(Job::living_at).unwrap_or_default()
