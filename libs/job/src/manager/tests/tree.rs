@@ -35,6 +35,19 @@ impl Post {
         root
     }
 
+    /// The root of two hosts whose ranks exited with 0, with no process left on either.
+    fn root_of_ended_ranks() -> Self {
+        let mut root = Self::root_running(OnFailure::End);
+        for rank in [0, 1] {
+            root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
+        }
+        root.hear(exited(2, 0));
+        root.hear(exited(3, 0));
+        root.tell(Input::TreeGone);
+        root.hear(Up::Gone);
+        root
+    }
+
     /// The parent of one manager and child of the root. Its two ranks and those of place 17 run.
     pub(super) fn inner_running() -> Self {
         let mut inner = Self::at(1, 18);
@@ -209,14 +222,7 @@ fn a_link_that_breaks_after_its_host_has_reported_everything_costs_the_job_nothi
 
 #[test]
 fn a_link_that_breaks_while_output_may_be_missing_fails_the_job() {
-    let mut root = Post::root_running(OnFailure::End);
-    for rank in [0, 1] {
-        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
-    }
-    root.hear(exited(2, 0));
-    root.hear(exited(3, 0));
-    root.tell(Input::TreeGone);
-    root.hear(Up::Gone);
+    let mut root = Post::root_of_ended_ranks();
     let failure = Failure::HostLost { host: "h1".into(), problem: "closed".into() };
     let told = Output::TellFailed { host: Some(name(1)), failure };
     let outputs = root.tell(Input::ChildLost(1, "closed".into()));
@@ -424,14 +430,7 @@ fn when_the_last_ranks_are_lost_with_their_host_there_is_no_grace() {
 
 #[test]
 fn a_host_lost_while_it_cleans_up_is_no_failure() {
-    let mut root = Post::root_running(OnFailure::End);
-    for rank in [0, 1] {
-        root.tell(Input::Exited(Rank(rank), RankEnd::Exited(0)));
-    }
-    root.hear(exited(2, 0));
-    root.hear(exited(3, 0));
-    root.tell(Input::TreeGone);
-    root.hear(Up::Gone);
+    let mut root = Post::root_of_ended_ranks();
     root.hear(Up::Drained);
     root.tell(Input::Drained);
     root.tell(Input::Tidied);
